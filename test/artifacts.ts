@@ -12,6 +12,7 @@ export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
   'test/peers/bridges.test.ts': 'bin/ with etcd, for that version as well',
   'test/peers/component-values.test.ts':
     'bin/ with etcd 3.6, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet and kube-proxy, static, of one version of Kubernetes',
+  'test/peers/etcd-lower.test.ts': 'bin/ with etcd 3.6',
   'test/peers/kubernetes-addons.test.ts':
     'bin/ with etcd, kube-apiserver and kubectl; with cluster-proportional-autoscaler, dns-autoscaler as well',
   'test/peers/kubernetes-adopt.test.ts': 'bin/ with kubeadm',

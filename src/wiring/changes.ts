@@ -38,6 +38,7 @@ import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Founder } from '../cluster/etcd/founder.ts';
 import type { MemberAddress } from '../cluster/etcd/founding.ts';
 import { leavingMembers } from '../cluster/etcd/leaving.ts';
+import type { EtcdDowngrade } from '../cluster/etcd/views.ts';
 import type { EtcdLooks } from '../cluster/health/etcd-looks.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { Kube } from '../cluster/kube.ts';
@@ -59,6 +60,7 @@ interface ChangesOf {
   readonly snapshots: Snapshots;
   readonly clusters: ResolvedClusters;
   readonly kubes: (cluster: string, address: string) => Kube;
+  readonly gateway: (cluster: string) => EtcdDowngrade;
   /** Whether a member of etcd answers a linearizable read. */
   readonly reads: (cluster: string, member: MemberAddress) => Promise<boolean>;
   readonly founder: Pick<Founder, 'records'>;
@@ -75,7 +77,7 @@ export type ClusterChanges = Awaited<ReturnType<typeof openClusterChanges>>;
 export async function openClusterChanges(
   { clock, log, metrics, signal, outside }: Common,
   { store, events, pki, life, releases, catalog, artifacts, roster, agents, given }: State,
-  { clusters, kubes, reads, founder, founding, looks, health, supplies, snapshots, boot }: ChangesOf,
+  { clusters, kubes, gateway, reads, founder, founding, looks, health, supplies, snapshots, boot }: ChangesOf,
   closing: AsyncDisposableStack,
 ) {
   // The rollouts ask what a change does, and the changes whether a machine runs as planned.
@@ -118,7 +120,10 @@ export async function openClusterChanges(
         .name,
   });
   const closed = windows.closedForUpgrades;
-  const upgrading = upgrade({ clusters, kubes, releases, supplies, snapshots, record, closed, down, hooks });
+  const upgrading = upgrade({
+    ...{ clusters, kubes, releases, supplies, snapshots, record, closed, down },
+    ...{ hooks, clock, health, catalog, etcd: gateway },
+  });
   const { settled } = rollouts;
   const agentsNow = () => believedAgents(agents, roster);
   const ownMachines = () => agentsNow().map(({ machine }) => machine);

@@ -89,7 +89,8 @@ export async function openClusters(
   const reads = (cluster: string, member: MemberAddress) => gateway(cluster).reads(member);
   // The health of clusters tells of their changes, and changes ask for it only when one is ordered.
   const look: Health['look'] = (...asked) => health.look(...asked);
-  const of = { clusters, kubes, reads, founder, founding, supplies, snapshots, looks, boot: boot.service };
+  const about = { clusters, kubes, gateway, reads, founder, founding };
+  const of = { ...about, supplies, snapshots, looks, boot: boot.service };
   const changes = await openClusterChanges(common, state, { ...of, health: { look } }, closing);
   founder.begin(changes.rollouts.goingDown);
   const watch = startWatch({ founder, clusters, gateway, looks }, common, state, closing, changes);
@@ -200,6 +201,8 @@ function gatewaysWhileServing(life: Life, gatewayOf: (cluster: string) => Etcd):
     };
     return {
       view: async (...of) => serving().view(...of),
+      storage: async (...of) => serving().storage(...of),
+      lower: async (...of) => serving().lower(...of),
       reads: async (...of) => serving().reads(...of),
       remove: async (...of) => serving().remove(...of),
       addLearner: async (...of) => serving().addLearner(...of),

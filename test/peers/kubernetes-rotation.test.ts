@@ -48,7 +48,7 @@ const PREFLIGHT: Preflight = {
   to: { ...GOLDEN, versions: { ...GOLDEN.versions, 'kube-apiserver': '1.37.0' } },
   running: { release: releaseOf(GOLDEN), fixed: fixedOf(GOLDEN), machines: new Map() },
   health: { cluster: 'golden', ok: true, at: '', scope: 'all', findings: [] },
-  ...{ roles: [], without: [], has: () => true, metrics: [], full: [] },
+  ...{ roles: [], without: [], has: () => true, metrics: [], ending: [], full: [] },
 };
 
 /** A workload with one container, with more fields of the container and of its pod. */

@@ -22,10 +22,11 @@ const turns = ({ without, maxUnavailable, now }: TurnsOptions) => ({
 interface UpgradeOptions extends TurnsOptions {
   readonly to?: string;
   readonly until?: string;
+  readonly soak?: string;
 }
 
 /** The part after which `--until` stops → the step before which the upgrade then pauses. */
-const UNTIL = { etcd: 'apiservers', 'control-plane': 'addons', canary: 'workers' } as const;
+const UNTIL = { etcd: 'apiservers', soak: 'lift', 'control-plane': 'addons', canary: 'workers' } as const;
 
 /**
  * `muster cluster upgrade`: to what `--to` says, or to what the document asks for.
@@ -33,9 +34,10 @@ const UNTIL = { etcd: 'apiservers', 'control-plane': 'addons', canary: 'workers'
  * @throws {MusterError} E_USAGE for an unknown part, and what the server answers
  */
 export function upgrade(cluster: string, options: UpgradeOptions, io: Io): Promise<number> {
-  const { to, until } = options;
+  const { to, until, soak } = options;
   const pauseBefore = untilOf(until);
-  return begin(cluster, { kind: 'upgrade', ...(to && { to }), pauseBefore, ...turns(options) }, options, io);
+  const chosen = { ...(to && { to }), ...(soak !== undefined && { soak }) };
+  return begin(cluster, { kind: 'upgrade', ...chosen, pauseBefore, ...turns(options) }, options, io);
 }
 
 function untilOf(part: string | undefined): readonly string[] {

@@ -114,7 +114,11 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
       .argument('<cluster>', 'name of the Cluster')
       .option('--to <version>', 'the version of Kubernetes to go to')
       .option('--dry-run', 'check, and show the steps')
-      .option('--until <part>', 'pause after this part: etcd, control-plane or canary')
+      .option('--until <part>', 'pause after this part: etcd, soak, control-plane or canary')
+      .option(
+        '--soak <duration>',
+        'to another minor version in two phases: its control plane serves as the old one for so long',
+      )
       .option('--without <worker...>', 'do not wait for these workers')
       .option(
         '--max-unavailable <number>',
@@ -130,6 +134,7 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
     ['muster cluster upgrade blue --to 1.36.3 --dry-run', 'check, and see the steps'],
     ['muster cluster upgrade blue --to 1.36.3 --until control-plane', 'upgrade all but the workers'],
     ['muster change blue resume', 'continue with the workers'],
+    ['muster cluster upgrade blue --to 1.36.3 --soak 24h', 'keep the way back open for a day'],
   );
   const roll = withServer(
     cluster

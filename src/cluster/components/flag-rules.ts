@@ -12,11 +12,11 @@ import { missingControllers } from './controllers.ts';
 import { ETCD } from './etcd-rules.ts';
 import { type Flag, type FlagRule, isFalse, isTrue, rule, time, whole } from './flag-rule.ts';
 import { goTruth, listed } from './flag-values.ts';
+import { API_VERSIONS } from './flags.ts';
 import { GATED } from './gated-flags.ts';
 import { effectiveKubelet, KUBELET_PARTS } from './kubelet-flags.ts';
 import { ADMISSION_CONFIG } from './policies.ts';
 import { SERVERS } from './server-rules.ts';
-import { knownIn } from './tables.ts';
 import { VERSIONS } from './version-rules.ts';
 
 const api = rule('kube-apiserver');
@@ -114,7 +114,6 @@ const NEEDED_APIS =
   /^(api\/(all|ga)|(api\/)?v1|(apps|rbac\.authorization\.k8s\.io|certificates\.k8s\.io|coordination\.k8s\.io|discovery\.k8s\.io|networking\.k8s\.io|node\.k8s\.io|scheduling\.k8s\.io|storage\.k8s\.io|policy|apiregistration\.k8s\.io|flowcontrol\.apiserver\.k8s\.io)\/v1)$/;
 
 /** API group → minor version → its versions. An API server ends with one that it does not know. */
-const GROUPS = knownIn('api', (versions) => versions);
 
 const runtimeFault: FlagRule['fault'] = (value, _, { versions }) => {
   const release = minorOf(versions['kube-apiserver']);
@@ -123,7 +122,7 @@ const runtimeFault: FlagRule['fault'] = (value, _, { versions }) => {
     if (on !== '' && goTruth(on) === undefined) return `"${part}": write true or false`;
     const [group = '', version] = key.split('/');
     const isCore = key === 'v1' || key === 'api/v1';
-    const known = GROUPS.get(group)?.get(release) ?? [];
+    const known = API_VERSIONS.get(group)?.get(release) ?? [];
     if (!GROUPS_OF_ALL.test(key) && !isCore && (known.length === 0 || version === undefined))
       return `there is no API "${key}"; write GROUP/VERSION like "batch/v1", or api/all`;
     if (version !== undefined && known.length > 0 && !known.includes(version))

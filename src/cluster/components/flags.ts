@@ -44,6 +44,9 @@ export const FLAGS: Readonly<Record<KubernetesComponent, Known<FlagInfo>>> = {
 
 export const ETCD_FLAGS: Known<FlagInfo> = flagsOf('etcd');
 
+/** API group → minor version → the versions of the group that it registers. */
+export const API_VERSIONS: Known<readonly string[]> = knownIn('api', (versions) => versions);
+
 const STAGES: Readonly<Record<string, NonNullable<GateInfo['stage']>>> = { a: 'alpha', b: 'beta' };
 
 export const FEATURE_GATES: Known<GateInfo> = knownIn('gate', ([state = '']): GateInfo => {

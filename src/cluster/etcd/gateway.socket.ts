@@ -12,7 +12,7 @@ import { ask, type Credentials } from '../https.socket.ts';
 import { etcdClientUrl, etcdPeerUrl } from '../model/ports.ts';
 import { readCondition } from './condition.ts';
 import type { EtcdMember, EtcdView, MemberAddress } from './founding.ts';
-import type { EtcdGateway, EtcdMaintenance } from './views.ts';
+import type { EtcdDowngrade, EtcdGateway, EtcdMaintenance } from './views.ts';
 
 /**
  * Milliseconds for an answer. Without a quorum etcd answers a linearizable read after 5 s, a
@@ -34,7 +34,7 @@ interface GatewayDeps {
 }
 
 /** Both sides of a cluster's etcd. */
-export type Etcd = EtcdGateway & EtcdMaintenance;
+export type Etcd = EtcdGateway & EtcdMaintenance & EtcdDowngrade;
 
 /** Returns a function that makes the gateway of a cluster's etcd. */
 export function createGateways({ pki, clock, signal }: GatewayDeps): (cluster: string) => Etcd {
@@ -117,6 +117,25 @@ export function gatewayOf(postTo: Post): Etcd {
       void (await any(members, '/v3/cluster/member/add', { peerURLs: [url], isLearner: true })),
     promote: async (members, id) => void (await any(members, '/v3/cluster/member/promote', { ID: id })),
     ...maintenanceOf(postTo, any, reads),
+    async storage(members) {
+      const answers = await Promise.all(
+        members.map(async ({ name, address }) => {
+          const status = postTo(`${etcdClientUrl(address)}/v3/maintenance/status`, {});
+          const { storageVersion } = fieldsOf(await status.catch(() => undefined));
+          const [minor] = /^\d+\.\d+/.exec(typeof storageVersion === 'string' ? storageVersion : '') ?? [];
+          return [name, minor] as const;
+        }),
+      );
+      return Object.fromEntries(answers.filter((one): one is [string, string] => one[1] !== undefined));
+    },
+    async lower(members, minor) {
+      try {
+        await any(members, '/v3/maintenance/downgrade', { action: 'ENABLE', version: `${minor}.0` });
+      } catch (error) {
+        if (!(error instanceof EtcdRefusal) || !error.message.includes('downgrade job in progress'))
+          throw error;
+      }
+    },
   };
 }
 
@@ -178,7 +197,7 @@ const PROBE_KEY = Buffer.from('muster/write-probe').toString('base64');
 const UNUSED_KEY = Buffer.from([0]).toString('base64');
 
 /** An error with which etcd itself answered. */
-class EtcdRefusal extends Error {}
+export class EtcdRefusal extends Error {}
 
 function listOf(answer: unknown): Pick<EtcdView, 'clusterId'> & {
   readonly members: readonly Omit<EtcdMember, 'healthy'>[];

@@ -36,6 +36,17 @@ export interface EtcdMaintenance {
   write(members: readonly MemberAddress[]): Promise<void>;
 }
 
+/** What lets members of an older minor version read the data again (etcd 3.6 and later). */
+export interface EtcdDowngrade {
+  /**
+   * Member → the minor version whose data it has, like 3.6. Members that do not say are left out:
+   * they did not answer, or are of a version before 3.6.
+   */
+  storage(members: readonly MemberAddress[]): Promise<Readonly<Record<string, string>>>;
+  /** Lets etcd lower its data to an older minor version; nothing where it does so already. */
+  lower(members: readonly MemberAddress[], minor: string): Promise<void>;
+}
+
 /** A view is reused for this long. */
 const VIEW_KEPT = millis(1000);
 

@@ -77,6 +77,28 @@ export function mixed(from: ResolvedCluster, to: ResolvedCluster, has: HasNew): 
   };
 }
 
+/** The parts whose programs can emulate the minor version before their own. */
+export type Emulating = Extract<Part, 'apiserver' | 'managers'>;
+
+/**
+ * The Cluster with programs that have the features, defaults and APIs of another minor version.
+ * What they store, that version and the one before it can read: the least compatible version of
+ * Kubernetes' components follows the emulated one (component-base, SetEmulationVersion).
+ */
+export function emulated(
+  resolved: ResolvedCluster,
+  minor: string,
+  parts: readonly Emulating[],
+): ResolvedCluster {
+  const flags = Object.entries(resolved.flags).map(([component, given]) => {
+    const part = FLAGS_OF[component as keyof typeof FLAGS_OF];
+    return parts.some((one) => one === part)
+      ? [component, { ...given, 'emulated-version': minor }]
+      : [component, given];
+  });
+  return { ...resolved, flags: Object.fromEntries(flags) as ResolvedCluster['flags'] };
+}
+
 /** A specification with the versions of a release, however it names them itself. */
 export const specAt = (spec: KubernetesSpec, { version, versions, images }: Release): KubernetesSpec => ({
   ...spec,

@@ -19,6 +19,7 @@ import {
   ETCD_MINORS,
   type EtcdMinor,
   kubeletGates,
+  MINORS,
   minorOf,
   parseVersion,
   RELEASES,
@@ -131,6 +132,9 @@ export function putValues(build: Builder, given: Given): void {
       by === undefined ? 'default' : 'derived',
       by ?? 'kubeadm',
     );
+  // kubeadm writes it from 1.37 on, where kube-proxy warns of a mode that nobody chose.
+  if (MINORS.indexOf(minor) >= MINORS.indexOf('1.37'))
+    build.put(['kubeProxy', 'config', 'mode'], 'iptables', 'default', 'kubeadm');
 }
 
 /** How long certificates and CAs are used, in milliseconds; a time that is not set is left out. */

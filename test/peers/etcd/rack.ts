@@ -319,7 +319,7 @@ export class Machine {
     const namespace = this.#segment.namespace(this.name);
     for (const pid of execFileSync('ip', ['netns', 'pids', namespace], { encoding: 'utf8' }).split('\n')) {
       if (pid === '' || Number(pid) === this.#pid) continue;
-      const words = fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0');
+      const words = commandOf(pid);
       if (words.includes('/etc/muster/muster-agent.sh')) process.kill(Number(pid), 'SIGKILL');
     }
   }
@@ -585,6 +585,15 @@ spec:
     etcd: {topology: external, machines: [MEMBERS]}
     overrides: {versions: {etcd: ETCD}, checks: {fsyncMs: 10000}}
 `;
+
+/** The words of a process; none when it has ended meanwhile. */
+function commandOf(pid: string): readonly string[] {
+  try {
+    return fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0');
+  } catch {
+    return [];
+  }
+}
 
 export interface Rack {
   readonly host: BootHost;

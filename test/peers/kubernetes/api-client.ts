@@ -6,11 +6,20 @@ import https from 'node:https';
 import { load } from 'js-yaml';
 import { systemClock } from '../../../src/base/clock.ts';
 import type { Machine } from '../etcd/rack.ts';
+import { EVERY_KIND, type Written } from './every-kind.ts';
 
 const EVERY_MS = 20;
 /** A request without an answer after this time has failed. */
 const PATIENCE_MS = 5000;
 const OBJECT = '/api/v1/namespaces/default/configmaps/counted';
+
+interface ApiGroups {
+  readonly groups: readonly { readonly versions: readonly { readonly groupVersion: string }[] }[];
+}
+
+interface ApiResources {
+  readonly resources: readonly { readonly name: string; readonly kind: string }[];
+}
 
 interface Kubeconfig {
   readonly clusters: readonly [{ readonly cluster: Readonly<Record<'certificate-authority-data', string>> }];
@@ -67,6 +76,59 @@ export class ApiClient {
     await this.#ask(this.#machines[0]!, 'POST', OBJECT.replace('/counted', ''), body);
   }
 
+  /** What each API server says of its version. */
+  versions(): Promise<readonly unknown[]> {
+    return Promise.all(this.#machines.map((machine) => this.#json(machine, 'GET', '/version')));
+  }
+
+  /** Every group and version that an API server serves, with its resources. */
+  async discovery(): Promise<readonly string[]> {
+    const [machine] = this.#machines;
+    const { groups } = await this.#json<ApiGroups>(machine!, 'GET', '/apis');
+    const versions = groups.flatMap((group) => group.versions.map((one) => `/apis/${one.groupVersion}`));
+    const found = await Promise.all(
+      ['/api/v1', ...versions].map(async (path) => {
+        const { resources } = await this.#json<ApiResources>(machine!, 'GET', path);
+        return resources.map(({ name, kind }) => `${path} ${name} ${kind}`);
+      }),
+    );
+    return found.flat().toSorted();
+  }
+
+  /** Creates an object of each kind at one API server after the other; resolves with their UIDs. */
+  async writeEveryKind(): Promise<readonly string[]> {
+    return this.#everyKind((machine, { collection, object }) =>
+      this.#json(machine, 'POST', collection, object),
+    );
+  }
+
+  /** Reads them again, at other API servers. */
+  async readEveryKind(): Promise<readonly string[]> {
+    return this.#everyKind((_, { collection, object }, n) =>
+      this.#json(
+        this.#machines[(n + 1) % this.#machines.length]!,
+        'GET',
+        `${collection}/${object.metadata.name}`,
+      ),
+    );
+  }
+
+  async #everyKind(
+    ask: (machine: Machine, one: Written, n: number) => Promise<unknown>,
+  ): Promise<readonly string[]> {
+    const found: string[] = [];
+    for (const [n, one] of EVERY_KIND.entries()) {
+      const machine = this.#machines[n % this.#machines.length]!;
+      const { metadata } = (await ask(machine, one, n)) as { readonly metadata: { readonly uid: string } };
+      found.push(`${one.collection} ${metadata.uid}`);
+    }
+    return found;
+  }
+
+  async #json<T>(machine: Machine, method: string, path: string, body?: object): Promise<T> {
+    return JSON.parse(await this.#ask(machine, method, path, body)) as T;
+  }
+
   async #request(): Promise<void> {
     const turn = this.#turn++;
     const began = systemClock.monotonic();
@@ -89,7 +151,7 @@ export class ApiClient {
     this.failedTwice.push(`${new Date().toISOString()} ${turn}: ${reasons.join(', ')}`);
   }
 
-  #ask({ name, address }: Machine, method: string, path: string, body?: object): Promise<void> {
+  #ask({ name, address }: Machine, method: string, path: string, body?: object): Promise<string> {
     return new Promise((done, fail) => {
       const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
       const asking = https.request(
@@ -102,9 +164,14 @@ export class ApiClient {
         },
         (answer) => {
           const { statusCode = 0 } = answer;
-          answer.resume();
+          const parts: Buffer[] = [];
+          answer.on('data', (part: Buffer) => parts.push(part));
           answer.on('error', fail);
-          answer.on('end', () => (statusCode < 300 ? done() : fail(new Error(`${method}: ${statusCode}`))));
+          answer.on('end', () => {
+            const text = Buffer.concat(parts).toString();
+            if (statusCode < 300) done(text);
+            else fail(new Error(`${method} ${path}: ${statusCode} ${text.slice(0, 300)}`));
+          });
         },
       );
       asking.on('error', fail);

@@ -4,7 +4,7 @@
  */
 import type { RunningVersions, Versioned } from '../../../agent/wire/facts.ts';
 import type { ClusterRole } from '../../model/resolved-cluster.ts';
-import { ALL_OLD, type HasNew, PARTS, type Part } from '../../resolve/mixed.ts';
+import { ALL_OLD, type Emulating, type HasNew, PARTS, type Part } from '../../resolve/mixed.ts';
 import type { Release } from '../../resolve/release.ts';
 import type { ChangeRecord } from '../record.ts';
 import type { UpgradeOrder } from './order.ts';
@@ -55,6 +55,24 @@ export function allowed(progress: Progress, machine: Asking): HasNew {
   return has;
 }
 
+const LIFTED_BY = { apiserver: 'lift', managers: 'lift-managers' } as const satisfies Record<
+  Emulating,
+  StepName
+>;
+
+/** The parts of a machine that have the new release and emulate the old minor version. */
+export function emulating(progress: Progress, machine: Asking, has: HasNew): readonly Emulating[] {
+  const { order, route, step } = progress;
+  if (order.soak === undefined) return [];
+  const steps = UPGRADE.forward(order);
+  const at = steps.findIndex(({ name }) => name === step);
+  return (Object.keys(LIFTED_BY) as Emulating[]).filter((part) => {
+    const lift = steps.findIndex(({ name }) => name === LIFTED_BY[part]);
+    const lifted = route === 'forward' && (at > lift || (at === lift && mayChange(progress, machine, step)));
+    return has[part] && !lifted;
+  });
+}
+
 /**
  * The parts of a machine that have the release when no upgrade is under way. A control plane that
  * was away during one brings its API server up to date before anything that must not be newer.
@@ -83,7 +101,7 @@ function hasNew(progress: Progress, machine: Asking, part: Part): boolean {
 function mayChange({ evidence, turns, acted }: Progress, { name, mayBegin }: Asking, step: string): boolean {
   if (evidence[name] !== undefined) return true;
   if (!acted) return false;
-  if (partOfStep(step) === 'addons') return true;
+  if (partOfStep(step) === 'addons' || step === LIFTED_BY.managers) return true;
   return turns.includes(name) && mayBegin;
 }
 

@@ -19,6 +19,8 @@ export interface Preflight {
   readonly has: (artifact: Required) => boolean;
   /** The metrics of each API server; without text where it did not answer. */
   readonly metrics: readonly { readonly machine: string; readonly text: string | undefined }[];
+  /** Resources with objects that no API of the new version serves. */
+  readonly ending: readonly string[];
   /** Nodes whose disk is almost full. */
   readonly full: readonly string[];
 }
@@ -31,6 +33,7 @@ export function preflightFaults(input: Preflight): readonly Fault[] {
     ...unheard(input),
     ...missingArtifacts(input),
     ...removedApis(input),
+    ...endingObjects(input),
     ...fullDisks(input),
   ];
 }
@@ -118,6 +121,13 @@ function removedApis({ to, metrics }: Preflight): readonly Fault[] {
   });
   return [...unknown, ...used];
 }
+
+const endingObjects = ({ to, ending }: Preflight): readonly Fault[] =>
+  ending.map((what) =>
+    fault(
+      `there are objects of ${what}, which Kubernetes ${to.kubernetes.minor} can neither serve nor read; delete them first`,
+    ),
+  );
 
 /** kubelet removes images from a full disk, and so also those that were pulled for the upgrade. */
 function fullDisks({ full, without }: Preflight): readonly Fault[] {

@@ -1,4 +1,5 @@
 /** How an upgrade is ordered: `muster cluster upgrade`, or an edit of the document (follow.ts). */
+import { parseDuration } from '../../../base/duration.ts';
 import { type Fault, MusterError } from '../../../base/errors.ts';
 import type { LiveCatalog } from '../../../resources/catalog.ts';
 import type { Health } from '../../health/health.ts';
@@ -13,9 +14,10 @@ import { limitsOf } from '../groups.ts';
 import { hooksText } from '../hooks/gate.ts';
 import type { ChangeOrdered } from '../kind.ts';
 import { fullNodes } from '../nodes.ts';
+import { endsSoon, objectsThatEnd } from './ending.ts';
 import { type UpgradeOrder, type UpgradeRequest, upgradeRequest } from './order.ts';
 import { canaryOf, preflightFaults } from './preflight.ts';
-import { changedRoles, isMinorChange, UPGRADE, waitsForWindow } from './table.ts';
+import { changedRoles, isMinorChange, lowersEtcd, UPGRADE, waitsForWindow } from './table.ts';
 
 interface UpgradeOrdersDeps {
   readonly catalog: Pick<LiveCatalog, 'get' | 'apply'>;
@@ -45,7 +47,7 @@ export const upgradeOrders = (deps: UpgradeOrdersDeps): ChangeOrdered<UpgradeOrd
       order,
       faults: await checked(deps, wanted, request),
       machines: to.machines,
-      about: { [cluster]: versions },
+      about: { [cluster]: versions, ...endsSoon(wanted.running.machines, order.to.version) },
       waits: waitOf(deps, cluster, order),
       hooks: hooksText(deps.catalog.get('Cluster', cluster)?.document.spec.hooks, 'upgrade'),
       commit: async () => {
@@ -57,10 +59,8 @@ export const upgradeOrders = (deps: UpgradeOrdersDeps): ChangeOrdered<UpgradeOrd
     roles.includes('worker')
       ? undefined
       : `${name} is not a worker of ${cluster}; an API server that stays behind stops an upgrade: repair the machine, or \`muster cluster remove-node\` takes it out`,
-  async tookBack(cluster, { from }) {
-    const entry = deps.catalog.get('Cluster', cluster);
-    // The document of a file stays as it is; only a person edits it.
-    if (entry?.origin.from === 'api') await edit(deps, cluster, from.version);
+  async tookBack(cluster, order) {
+    if (!returnsLate(order)) await returnDocument(deps, cluster, order);
   },
 });
 
@@ -110,8 +110,28 @@ async function wantedOf(deps: UpgradeOrdersDeps, cluster: string, request: Upgra
     ...limitsOf(to.machines, request.maxUnavailable),
     ...(canary !== undefined && { canary }),
     ...(request.now && { now: true }),
+    ...(request.soak !== undefined && { soak: parseDuration(request.soak)! }),
   };
+  if (order.soak !== undefined) mustSoak(order, to);
   return { order, from, to, running, edit: edits };
+}
+
+/**
+ * Whether programs of the new version can emulate the old one at first.
+ *
+ * @throws {MusterError} E_UPGRADE when they cannot
+ */
+function mustSoak(order: UpgradeOrder, to: ResolvedCluster): void {
+  if (!isMinorChange(order))
+    throw new MusterError(
+      'E_UPGRADE',
+      `${order.from.version} and ${order.to.version} are of one minor version, so that the way back stays open without a soak`,
+    );
+  if ([to.flags['kube-apiserver'], to.flags['kube-scheduler']].some((flags) => flags['emulated-version']))
+    throw new MusterError(
+      'E_UPGRADE',
+      'overrides.flags name an emulated-version themselves; take it out, then a soak sets it',
+    );
 }
 
 /** The Cluster with another version, after the checks that an edit of its document has to pass. */
@@ -123,9 +143,25 @@ async function edited(deps: UpgradeOrdersDeps, cluster: string, version: string)
   throw new MusterError('E_CLUSTER', `the Cluster is not valid for ${version}; it has ${current.version}`);
 }
 
+/**
+ * Whether the step settle-back edits the document: until then newer programs run, of which no
+ * document may ask that they become older.
+ */
+export const returnsLate = (order: UpgradeOrder): boolean => order.soak !== undefined || lowersEtcd(order);
+
+/** The document of a file stays as it is; only a person edits it. */
+export async function returnDocument(
+  deps: Pick<UpgradeOrdersDeps, 'catalog'>,
+  cluster: string,
+  { from }: Pick<UpgradeOrder, 'from'>,
+): Promise<void> {
+  const entry = deps.catalog.get('Cluster', cluster);
+  if (entry?.origin.from === 'api') await edit(deps, cluster, from.version);
+}
+
 /** Edits the version in the document, as an operator would. */
 async function edit(
-  { catalog }: UpgradeOrdersDeps,
+  { catalog }: Pick<UpgradeOrdersDeps, 'catalog'>,
   cluster: string,
   version: string,
   options: { readonly dryRun?: boolean } = {},
@@ -161,7 +197,10 @@ async function checked(
   // Each API server counts only the requests that it has answered itself.
   const metrics = kube && isMinorChange(order) ? await Promise.all(servers.map(metricsOf)) : [];
   const full = kube ? await fullNodes(kube) : [];
-  return preflightFaults({ from, to, running, health, roles, without, has: deps.has, metrics, full });
+  const [old, next] = [from, to].map(({ versions }) => versions['kube-apiserver']) as [string, string];
+  const ending = kube && isMinorChange(order) ? await objectsThatEnd(kube, old, next) : [];
+  const seen = { health, metrics, full, ending };
+  return preflightFaults({ ...seen, from, to, running, roles, without, has: deps.has });
 }
 
 const metricsOf = async ({ machine, kube }: { readonly machine: string; readonly kube: Kube }) => ({

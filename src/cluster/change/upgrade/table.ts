@@ -5,11 +5,15 @@
  * prefetch → etcd → apiservers → managers → control-planes → addons → canary → workers → settle
  *
  * Taking it back goes the same way backwards. Between minor versions that ends with the first API
- * server of the new one: what it writes, an older one may not be able to read.
+ * server of the new one: what it writes, an older one may not be able to read. With a soak the new
+ * control plane emulates the old version first, and it ends where that does:
+ *
+ * … → apiservers → managers → soak → lift → lift-managers → control-planes → …
  */
 import type { Versioned } from '../../../agent/wire/facts.ts';
-import { duration, spanText } from '../../../base/duration.ts';
+import { duration, type Millis, spanText } from '../../../base/duration.ts';
 import type { ClusterRole } from '../../model/resolved-cluster.ts';
+import { compareVersions, minorOf } from '../../model/versions.ts';
 import { changedParts, type Part } from '../../resolve/mixed.ts';
 import type { Release } from '../../resolve/release.ts';
 import { minorsNewer } from '../../resolve/skew.ts';
@@ -24,7 +28,7 @@ import {
   type Judge as JudgeOf,
   settledAgain,
 } from '../judges.ts';
-import { type ChangeTable, done, held, type Scope, type Step, waiting } from '../step.ts';
+import { type ChangeTable, CLUSTER, done, held, type Scope, type Step, waiting } from '../step.ts';
 import { ABSENT_AFTER } from '../turn.ts';
 import type { UpgradeOrder, UpgradeSeen } from './order.ts';
 
@@ -79,8 +83,38 @@ interface PartStep {
   readonly step: (order: UpgradeOrder, to: Release) => UpgradeStep;
 }
 
+/** The API server says that it emulates this minor version; absent: the order has no soak. */
+const emulates =
+  (minor: string | undefined): Judge =>
+  ({ name }, { cluster: { emulated = {} } }) => {
+    if (minor === undefined) return done('');
+    if (emulated[name] === minor) return done(`it serves as ${minor}`);
+    return waiting(
+      emulated[name] === undefined
+        ? 'its API server does not say which version it emulates'
+        : `its API server serves as ${emulated[name]}`,
+    );
+  };
+
+/** The minor version that the new control plane emulates at first; undefined: none. */
+export const emulatedMinor = ({ from, soak }: Pick<UpgradeOrder, 'from' | 'soak'>): string | undefined =>
+  soak === undefined ? undefined : minorOf(plainVersion(from.versions['kube-apiserver']));
+
+const runsAsPlanned: Judge = ({ applied, settled }) =>
+  applied && settled === true
+    ? done('its programs run as planned')
+    : waiting('its programs do not run as planned yet');
+
 const nodeJudge = (to: Release) =>
   all(drained, runs('kubelet', to), etcdServes, apiserverIsReady, settledAgain, isBack);
+
+/** The steps of an upgrade with a soak alone. */
+const OF_SOAK: readonly StepName[] = ['soak', 'lift', 'lift-managers'];
+/** What a soak can be taken back from. */
+const BEFORE_LIFT: readonly StepName[] = ['etcd', 'apiservers', 'managers'];
+
+const servingAs = (order: UpgradeOrder, to: Release): string =>
+  order.soak === undefined || to !== order.to ? '' : ` and serve as ${emulatedMinor(order)}`;
 
 const PART_STEPS: Readonly<Record<StepName, PartStep>> = {
   etcd: {
@@ -98,26 +132,85 @@ const PART_STEPS: Readonly<Record<StepName, PartStep>> = {
   apiservers: {
     part: 'apiserver',
     interrupts: 'servers',
-    step: (_, to) => ({
+    step: (order, to) => ({
       name: 'apiservers',
-      sentence: `API servers become ${to.versions['kube-apiserver']}, one after the other.`,
+      sentence: `API servers become ${to.versions['kube-apiserver']}${servingAs(order, to)}, one after the other.`,
       scope: on(['control-plane'], 1),
       takes: { eachTurn: duration('40s') },
       restarts: (roles) => (roles.includes('control-plane') ? ['kube-apiserver'] : []),
-      machine: all(runs('kube-apiserver', to), apiserverIsReady, settledAgain),
+      machine: all(
+        runs('kube-apiserver', to),
+        emulates(to === order.to ? emulatedMinor(order) : undefined),
+        apiserverIsReady,
+        settledAgain,
+      ),
     }),
   },
   managers: {
     part: 'managers',
     interrupts: 'servers',
-    step: (_, to) => ({
+    step: (order, to) => ({
       name: 'managers',
-      sentence: `Controller managers and schedulers become ${to.versions['kube-scheduler']}, one after the other.`,
+      sentence: `Controller managers and schedulers become ${to.versions['kube-scheduler']}${servingAs(order, to)}, one after the other.`,
       scope: on(['control-plane'], 1),
       takes: { eachTurn: duration('20s') },
       restarts: (roles) =>
         roles.includes('control-plane') ? ['kube-controller-manager', 'kube-scheduler'] : [],
       machine: all(runs('kube-controller-manager', to), runs('kube-scheduler', to)),
+    }),
+  },
+  soak: {
+    part: 'apiserver',
+    step: ({ soak = 0 }) => ({
+      name: 'soak',
+      sentence: `The new control plane serves as the old version for ${spanText(soak)}, while the cluster is watched.`,
+      scope: { on: 'boot-host' },
+      acts: true,
+      takes: { total: soak as Millis },
+      whole: ({ cluster: { soak: seen } }) => {
+        if (seen === undefined) return waiting('the cluster is looked at');
+        if (seen.unwell !== undefined)
+          return held(
+            'soak-unwell',
+            `${seen.unwell}.`,
+            `Correct it, and the change continues; \`muster change ${CLUSTER} roll-back\` brings the old version back.`,
+          );
+        return seen.leftMs > 0
+          ? waiting(`${spanText(seen.leftMs)} are left`)
+          : done(`all was well at the end of ${spanText(soak)}`);
+      },
+    }),
+  },
+  lift: {
+    part: 'apiserver',
+    interrupts: 'servers',
+    step: (_, to) => ({
+      name: 'lift',
+      sentence: `API servers serve as ${minorOf(plainVersion(to.versions['kube-apiserver']))}, one after the other.`,
+      scope: on(['control-plane'], 1),
+      acts: true,
+      noReturn: true,
+      takes: { eachTurn: duration('40s') },
+      restarts: (roles) => (roles.includes('control-plane') ? ['kube-apiserver'] : []),
+      machine: all(
+        emulates(minorOf(plainVersion(to.versions['kube-apiserver']))),
+        apiserverIsReady,
+        settledAgain,
+      ),
+    }),
+  },
+  'lift-managers': {
+    part: 'managers',
+    step: (_, to) => ({
+      name: 'lift-managers',
+      sentence: `Controller managers and schedulers work as ${minorOf(plainVersion(to.versions['kube-scheduler']))}, one control plane after the other.`,
+      // All may: which control plane restarts them next, the turns of restarts decide (turn.ts).
+      scope: on(['control-plane'], 'all'),
+      acts: true,
+      takes: { total: duration('1m') },
+      restarts: (roles) =>
+        roles.includes('control-plane') ? ['kube-controller-manager', 'kube-scheduler'] : [],
+      machine: runsAsPlanned,
     }),
   },
   'control-planes': {
@@ -178,6 +271,9 @@ export const STEP_NAMES = [
   'etcd',
   'apiservers',
   'managers',
+  'soak',
+  'lift',
+  'lift-managers',
   'control-planes',
   'addons',
   'canary',
@@ -205,9 +301,34 @@ export const waitsForWindow = (step: string): Upgraded | undefined =>
 export const isMinorChange = ({ from, to }: Pick<UpgradeOrder, 'from' | 'to'>): boolean =>
   minorsNewer(to.versions['kube-apiserver'], from.versions['kube-apiserver']) !== 0;
 
-/** A newer minor version of etcd stays: its members cannot read their data with an older one. */
-const etcdStays = ({ from, to }: UpgradeOrder): boolean =>
+const isNewEtcd = ({ from, to }: UpgradeOrder): boolean =>
   minorsNewer(plainVersion(to.versions.etcd), plainVersion(from.versions.etcd)) > 0;
+
+/** A newer minor version of etcd lowers its data on the way back, from 3.6 on. */
+export const lowersEtcd = (order: UpgradeOrder): boolean =>
+  isNewEtcd(order) && compareVersions(plainVersion(order.from.versions.etcd), '3.5.0') >= 0;
+
+/** An etcd of before 3.6 cannot, and stays: older members could not read the data. */
+const etcdStays = (order: UpgradeOrder): boolean => isNewEtcd(order) && !lowersEtcd(order);
+
+/** The minor version of etcd that the upgrade came from. */
+export const formerEtcd = ({ from }: UpgradeOrder): string => minorOf(plainVersion(from.versions.etcd));
+
+export const LOWER = 'etcd-lower';
+
+const lower = (order: UpgradeOrder): UpgradeStep => ({
+  name: LOWER,
+  sentence: `etcd lowers its data, so that members of ${formerEtcd(order)} can read them.`,
+  scope: { on: 'boot-host' },
+  acts: true,
+  takes: { total: duration('30s') },
+  whole: ({ cluster: { storage } }) => {
+    const newer = Object.entries(storage ?? {}).filter(([, minor]) => minor !== formerEtcd(order));
+    if (storage === undefined || newer.length > 0)
+      return waiting(`etcd still has data of ${newer[0]?.[1] ?? 'a newer version'}`);
+    return done(`etcd has data of ${formerEtcd(order)}`);
+  },
+});
 
 /** The release that the cluster has after the upgrade was taken back. */
 export const releaseBack = (order: UpgradeOrder): Release =>
@@ -223,6 +344,7 @@ function partSteps(order: UpgradeOrder, to: Release): readonly UpgradeStep[] {
   const parts = changedParts(order.from, order.to);
   return STEP_NAMES.filter((name) => parts.includes(PART_STEPS[name].part))
     .filter((name) => (name !== 'canary' && name !== 'workers') || order.canary !== undefined)
+    .filter((name) => order.soak !== undefined || !OF_SOAK.includes(name))
     .map((name) => PART_STEPS[name].step(order, to));
 }
 
@@ -271,7 +393,7 @@ export const UPGRADE: ChangeTable<UpgradeOrder, UpgradeSeen> = {
     snapshot(),
     prefetch(order),
     ...partSteps(order, order.to).map((step) =>
-      step.name === 'apiservers' && isMinorChange(order)
+      step.name === 'apiservers' && isMinorChange(order) && order.soak === undefined
         ? { ...step, acts: true as const, noReturn: true as const }
         : step,
     ),
@@ -280,8 +402,12 @@ export const UPGRADE: ChangeTable<UpgradeOrder, UpgradeSeen> = {
   back: (order) => [
     ...partSteps(order, order.from)
       .filter(({ name }) => name !== 'canary' && (name !== 'etcd' || !etcdStays(order)))
+      .filter(({ name }) => order.soak === undefined || BEFORE_LIFT.some((one) => one === name))
       .toReversed()
-      .map((step) => ({ ...step, name: `${step.name}${BACK}` })),
+      .flatMap((step) => [
+        ...(step.name === 'etcd' && lowersEtcd(order) ? [lower(order)] : []),
+        { ...step, name: `${step.name}${BACK}` },
+      ]),
     settle('settle-back', releaseBack(order)),
   ],
 };

@@ -3,7 +3,14 @@
  * sees of the cluster as a whole.
  */
 
+import type { Clock } from '../../../base/clock.ts';
+import { duration, type Millis } from '../../../base/duration.ts';
+import { fieldsOf } from '../../../base/foreign-json.ts';
+import type { LiveCatalog } from '../../../resources/catalog.ts';
 import type { Snapshots } from '../../backup/snapshots.ts';
+import type { MemberAddress } from '../../etcd/founding.ts';
+import type { EtcdDowngrade } from '../../etcd/views.ts';
+import type { Health } from '../../health/health.ts';
 import { firstReady, type Kube } from '../../kube.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../../model/resolved-cluster.ts';
 import { runsKubelet } from '../../plan/checks.ts';
@@ -20,11 +27,13 @@ import type { ChangeRecord } from '../record.ts';
 import {
   NOTHING_SEEN,
   type SnapshotSeen,
+  type SoakSeen,
   type UpgradeOrder,
   type UpgradeSeen,
   upgradeOrder,
 } from './order.ts';
-import { drainsIn, plainVersion, releaseBack, UPGRADE, waitsForWindow } from './table.ts';
+import { returnDocument, returnsLate } from './prepare.ts';
+import { drainsIn, formerEtcd, LOWER, plainVersion, releaseBack, UPGRADE, waitsForWindow } from './table.ts';
 
 export interface UpgradeDeps {
   readonly clusters: Pick<ResolvedClusters, 'get' | 'at'>;
@@ -36,6 +45,10 @@ export interface UpgradeDeps {
   readonly closed: Windows['closedForUpgrades'];
   /** The workers that are down besides those that have their turn. */
   readonly down: FindDown;
+  readonly clock: Pick<Clock, 'now' | 'monotonic' | 'doubt'>;
+  readonly health: Pick<Health, 'look'>;
+  readonly etcd: (cluster: string) => EtcdDowngrade;
+  readonly catalog: Pick<LiveCatalog, 'get' | 'apply'>;
   /** Whether hooks of the cluster let a machine begin (hooks.ts). */
   readonly hooks: Pick<Hooks, 'gate'>;
   /** The upgrade of a cluster that is under way. */
@@ -56,6 +69,7 @@ export function upgrade(deps: UpgradeDeps): Upgrade {
   const { releases } = deps;
   /** `CLUSTER MACHINE` → the step for which the node was drained. */
   const drained = new Map<string, string>();
+  const looks: SoakLooks = new Map();
   const stepKey = (cluster: string): string => {
     const record = deps.record(cluster);
     return record === undefined ? '' : `${record.id} ${record.step}`;
@@ -76,8 +90,11 @@ export function upgrade(deps: UpgradeDeps): Upgrade {
 
     async act({ cluster, step, order }) {
       if (step === 'snapshot') return { ...order, snapshot: deps.snapshots.order(cluster).id };
+      if (step === 'soak') return { ...order, soakFrom: order.soakFrom ?? deps.clock.now() };
       if (step === 'settle') await releases.settle(cluster, order.to);
       if (step === 'settle-back') await releases.settle(cluster, releaseBack(order));
+      if (step === LOWER) await lowerEtcd(deps, cluster, formerEtcd(order));
+      if (step === 'settle-back' && returnsLate(order)) await returnDocument(deps, cluster, order);
       return order;
     },
 
@@ -86,6 +103,11 @@ export function upgrade(deps: UpgradeDeps): Upgrade {
       if (resolved === undefined) return NOTHING_SEEN;
       if (at.step === 'snapshot') return { ...NOTHING_SEEN, snapshot: await snapshotRound(deps, at) };
       if (at.step === 'prefetch') return { ...NOTHING_SEEN, lists: listsOf(deps, at) };
+      if (at.step === LOWER)
+        return { ...NOTHING_SEEN, storage: await deps.etcd(at.cluster).storage(membersOf(deps, at.cluster)) };
+      if (at.step === 'soak') return { ...NOTHING_SEEN, soak: await soakRound(deps, looks, at) };
+      if (at.order.soak !== undefined && SERVES_AS.includes(at.step))
+        return { ...NOTHING_SEEN, emulated: await emulatedNow(deps, at) };
       if (!drainsIn(at.step)) return NOTHING_SEEN;
       const nodes: Record<string, NodeSeen> = {};
       for (const machine of changing(deps, at)) {
@@ -176,6 +198,68 @@ async function snapshotRound({ snapshots, record }: UpgradeDeps, { cluster }: At
   if (failed && failed.at >= since) return { state: 'failed', text: failed.text };
   snapshots.order(cluster);
   return { state: 'waiting', text: 'the snapshot is ordered' };
+}
+
+const membersOf = ({ clusters }: UpgradeDeps, cluster: string): readonly MemberAddress[] => {
+  const resolved = clusters.get(cluster)?.resolved;
+  return resolved
+    ? withRole(resolved, 'etcd').map((one) => ({ name: one.name, address: addressOf(one) }))
+    : [];
+};
+
+/** Members whose data are of the older version already have nothing to lower. */
+async function lowerEtcd(deps: UpgradeDeps, cluster: string, minor: string): Promise<void> {
+  const etcd = deps.etcd(cluster);
+  const members = membersOf(deps, cluster);
+  const storage = await etcd.storage(members);
+  if (Object.values(storage).some((one) => one !== minor)) await etcd.lower(members, minor);
+}
+
+/** Steps that end when API servers say which version they emulate. */
+const SERVES_AS: readonly string[] = ['apiservers', 'lift'];
+
+/** Machine → the minor version that its API server emulates, of those that have their turn. */
+async function emulatedNow(deps: UpgradeDeps, at: At): Promise<Readonly<Record<string, string>>> {
+  const machines = deps.clusters.get(at.cluster)?.resolved?.machines ?? [];
+  const found: Record<string, string> = {};
+  for (const machine of machines.filter(({ name }) => changing(deps, at).includes(name))) {
+    const { body } = await deps
+      .kubes(
+        at.cluster,
+        addressOf(machine),
+      )('/version')
+      .catch(() => ({ body: undefined }));
+    const { emulationMajor, emulationMinor } = fieldsOf(body);
+    if (typeof emulationMajor === 'string' && typeof emulationMinor === 'string')
+      found[machine.name] = `${emulationMajor}.${emulationMinor}`;
+  }
+  return found;
+}
+
+/** Cluster → when its health was looked at for a soak, and what was not well. */
+type SoakLooks = Map<string, { readonly at: number; readonly unwell: string | undefined }>;
+
+/** The health of a cluster that soaks is looked at so often. */
+const SOAK_LOOKS: Millis = duration('1m');
+
+/** While the clock is in doubt no time of a soak passes. */
+async function soakRound(
+  { clock, health }: UpgradeDeps,
+  looks: SoakLooks,
+  { cluster, order: { soak = 0, soakFrom } }: At,
+): Promise<SoakSeen> {
+  const left = clock.doubt() === undefined ? (soakFrom ?? clock.now()) + soak - clock.now() : soak;
+  const known = looks.get(cluster);
+  const fresh = known !== undefined && clock.monotonic() - known.at < SOAK_LOOKS;
+  const unwell = fresh ? known.unwell : await unwellNow(health, cluster);
+  if (!fresh) looks.set(cluster, { at: clock.monotonic(), unwell });
+  return { leftMs: Math.max(0, left), ...(unwell !== undefined && { unwell }) };
+}
+
+async function unwellNow(health: UpgradeDeps['health'], cluster: string): Promise<string | undefined> {
+  const { findings } = await health.look(cluster, { etcdOnly: false, begins: true });
+  const bad = findings.find(({ ok, check }) => !ok && check !== 'change');
+  return bad && `${bad.check} ${bad.subject}: ${bad.says}`;
 }
 
 /** Machine → the digest of the images that it has to fetch. */

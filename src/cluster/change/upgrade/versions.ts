@@ -2,12 +2,13 @@
 
 import type { ClusterMachine, ResolvedCluster } from '../../model/resolved-cluster.ts';
 import type { Allowed, AllowedVersions } from '../../plan/allowed.ts';
-import { mixed } from '../../resolve/mixed.ts';
+import { emulated, mixed } from '../../resolve/mixed.ts';
 import type { Running, RunningCluster } from '../../resolve/release.ts';
 import type { ResolvedClusters } from '../../resolve/resolved-clusters.ts';
 import type { ChangeRecord } from '../record.ts';
-import { allowed, allowedWhenSettled } from './allowed.ts';
+import { allowed, allowedWhenSettled, emulating } from './allowed.ts';
 import type { UpgradeOrder } from './order.ts';
+import { emulatedMinor } from './table.ts';
 
 interface VersionsDeps {
   readonly clusters: Pick<ResolvedClusters, 'at'>;
@@ -48,8 +49,11 @@ function during(
   const from = clusters.at(name, record.order.from);
   const to = clusters.at(name, record.order.to);
   if (from === undefined || to === undefined) return invalid(record.order[from ? 'to' : 'from'].version);
-  const has = allowed(record, askingOf(machine, known, mayBegin(name, machine.name)));
-  return { resolved: mixed(from, to, has), ...(record.route === 'forward' && { ahead: to }) };
+  const asking = askingOf(machine, known, mayBegin(name, machine.name));
+  const has = allowed(record, asking);
+  const parts = emulating(record, asking, has);
+  const mix = emulated(mixed(from, to, has), emulatedMinor(record.order) ?? '', parts);
+  return { resolved: mix, ...(record.route === 'forward' && { ahead: to }) };
 }
 
 function settled(

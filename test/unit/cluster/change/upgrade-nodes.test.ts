@@ -1,11 +1,12 @@
 /** What the boot host does to a node during an upgrade, and what it checks before. */
 import { expect, test } from 'vitest';
-import type { Clock } from '../../../../src/base/clock.ts';
+import { type Clock, ManualClock } from '../../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import type { Hooks } from '../../../../src/cluster/change/hooks/hooks.ts';
 import { anyKind } from '../../../../src/cluster/change/kind.ts';
 import { drainRound, fullNodes, takeBack } from '../../../../src/cluster/change/nodes.ts';
 import type { ChangeRecord } from '../../../../src/cluster/change/record.ts';
+import { endsSoon, objectsThatEnd } from '../../../../src/cluster/change/upgrade/ending.ts';
 import type { UpgradeOrder } from '../../../../src/cluster/change/upgrade/order.ts';
 import { type Preflight, preflightFaults } from '../../../../src/cluster/change/upgrade/preflight.ts';
 import { upgrade } from '../../../../src/cluster/change/upgrade/upgrade.ts';
@@ -151,6 +152,10 @@ class AtWorkers {
       closed: (_cluster, _who, now) => (now ? undefined : this.closed),
       hooks,
       record: () => this.record,
+      clock: new ManualClock(),
+      health: { look: async () => ({ findings: [] }) as never },
+      catalog: {} as never,
+      etcd: () => ({ storage: async () => ({}), lower: async () => {} }),
     });
     this.kind = anyKind({ ...this.upgrading, ...NOT_ORDERED }, hooks);
     const order = { from: releaseOf(FROM), to: releaseOf(TO), maxUnavailable: 1, canary: 'w1', ...more };
@@ -320,6 +325,7 @@ function texts(changes: Partial<Preflight> = {}): string[] {
     health: { cluster: 'golden', ok: true, at: '', scope: 'all', findings: [] },
     has: () => true,
     metrics: [],
+    ending: [],
     full: [],
     ...changes,
   };
@@ -366,4 +372,71 @@ test('failing checks, silent machines, missing files, removed APIs and full disk
   expect(texts({ metrics: all })).toEqual([
     'flowcontrol.apiserver.k8s.io/v1beta3/flowschemas is in use, and Kubernetes 1.36 does not serve it; move its users to the newer API first',
   ]);
+});
+
+/** API servers of 1.36 that serve these APIs, with one object of each resource. */
+const servingApis =
+  (apis: Readonly<Record<string, readonly string[]>>): Kube =>
+  async (path) => {
+    const [, api = '', name] = /^\/apis\/([^/]+\/[^/?]+)(?:\/(\w+)\?limit=1)?$/.exec(path) ?? [];
+    const names = apis[api];
+    if (names === undefined) throw new KubeRefusal(404, 'not found');
+    const resources = names.map((one) => ({ name: one, verbs: ['get', 'list'] }));
+    return { body: name === undefined ? { resources } : { items: [{}] }, text: '', date: 0 };
+  };
+
+test('objects are named that no API of the next minor version serves, and those that it serves otherwise are not', async () => {
+  const ending = { 'scheduling.k8s.io/v1': ['priorityclasses'], 'scheduling.k8s.io/v1alpha2': ['workloads'] };
+  expect(await objectsThatEnd(servingApis(ending), '1.36.3', '1.37.1')).toEqual([
+    'scheduling.k8s.io/v1alpha2/workloads',
+  ]);
+  expect(texts({ ending: ['scheduling.k8s.io/v1alpha2/workloads'] })).toEqual([
+    'there are objects of scheduling.k8s.io/v1alpha2/workloads, which Kubernetes 1.36 can neither serve nor read; delete them first',
+  ]);
+  // Served in a version that stays.
+  const moved = { 'scheduling.k8s.io/v1beta1': ['workloads'], 'scheduling.k8s.io/v1alpha2': ['workloads'] };
+  expect(await objectsThatEnd(servingApis(moved), '1.36.3', '1.37.1')).toEqual([]);
+  expect(await objectsThatEnd(servingApis({}), '1.36.3', '1.37.1')).toEqual([]);
+});
+
+test('what the minor version after the next one needs is told of each machine', () => {
+  const machine = (containerd: string): RunningMachine => ({ serves: false, versions: { containerd } });
+  const machines = new Map([
+    ['w1', machine('1.7.24')],
+    ['w2', machine('2.1.4')],
+  ]);
+  expect(endsSoon(machines, '1.37.1')).toEqual({
+    w1: 'containerd 1.7.24 runs, and Kubernetes 1.38 needs containerd 2',
+  });
+  expect(endsSoon(machines, '1.36.3')).toEqual({});
+});
+
+test('a soak ends when its time is over and all is well, and is held while something is not', async () => {
+  const clock = new ManualClock();
+  let findings: readonly unknown[] = [];
+  const work = upgrade({
+    ...{ clusters: { get: () => ({ resolved: FROM }) }, clock },
+    health: { look: async () => ({ findings }) },
+  } as never);
+  const from = { from: releaseOf(FROM), to: releaseOf(TO), maxUnavailable: 1, soak: duration('24h') };
+  const at = { cluster: 'golden', step: 'soak', back: false, without: [] };
+  const order = await work.act({ ...at, order: from });
+  expect(order.soakFrom).toBe(clock.now());
+  const step = work.forward(order).find(({ name }) => name === 'soak')!;
+  const verdict = async () => {
+    const cluster = await work.look({ ...at, order }, []);
+    return step.whole!({ order, machines: [], cluster, age: duration('1m') });
+  };
+  expect(await verdict()).toEqual({ is: 'waiting', text: '24h are left' });
+  findings = [{ ok: false, check: 'node', subject: 'w1', says: 'it is NotReady' }];
+  clock.advance(duration('12h'));
+  expect(await verdict()).toMatchObject({
+    is: 'held',
+    hold: { code: 'soak-unwell', text: 'node w1: it is NotReady.' },
+  });
+  findings = [{ ok: false, check: 'change', subject: 'golden', says: 'it is held' }];
+  clock.advance(duration('12h'));
+  expect(await verdict()).toEqual({ is: 'done', evidence: 'all was well at the end of 24h' });
+  // The boot host's part may be done again, and the soak begins once.
+  expect((await work.act({ ...at, order })).soakFrom).toBe(order.soakFrom);
 });

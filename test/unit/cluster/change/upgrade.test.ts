@@ -20,7 +20,7 @@ import {
 import type { ChangeRecord } from '../../../../src/cluster/change/record.ts';
 import type { MachineSeen } from '../../../../src/cluster/change/step.ts';
 import { underWayOf } from '../../../../src/cluster/change/under-way.ts';
-import { allowed, allowedWhenSettled } from '../../../../src/cluster/change/upgrade/allowed.ts';
+import { allowed, allowedWhenSettled, emulating } from '../../../../src/cluster/change/upgrade/allowed.ts';
 import {
   NOTHING_SEEN,
   type UpgradeOrder,
@@ -29,6 +29,7 @@ import {
 } from '../../../../src/cluster/change/upgrade/order.ts';
 import {
   drainsIn,
+  isMinorChange,
   plainVersion,
   releaseBack,
   UPGRADE,
@@ -36,7 +37,8 @@ import {
 } from '../../../../src/cluster/change/upgrade/table.ts';
 import { judgeKubernetes } from '../../../../src/cluster/health/judge.ts';
 import type { ClusterRole } from '../../../../src/cluster/model/resolved-cluster.ts';
-import { mixed, type Part } from '../../../../src/cluster/resolve/mixed.ts';
+import { minorOf } from '../../../../src/cluster/model/versions.ts';
+import { mixed, PARTS, type Part } from '../../../../src/cluster/resolve/mixed.ts';
 import { type Release, releaseOf } from '../../../../src/cluster/resolve/release.ts';
 import { forbiddenPairs, type Instance, pairText, stepFault } from '../../../../src/cluster/resolve/skew.ts';
 import type { Upgraded } from '../../../../src/cluster/resolve/windows.ts';
@@ -64,6 +66,8 @@ interface Model {
   readonly name: string;
   readonly roles: readonly ClusterRole[];
   versions: Record<string, string>;
+  /** The parts that emulate the minor version from which the upgrade came. */
+  emulates: ReadonlySet<Part>;
   up: boolean;
 }
 
@@ -94,7 +98,7 @@ class Cluster {
     this.former = release;
     this.proxy = release.versions['kube-proxy'];
     const machine = (name: string, roles: readonly ClusterRole[]): Model => ({
-      ...{ name, roles, versions: versionsOf(release, roles), up: true },
+      ...{ name, roles, versions: versionsOf(release, roles), emulates: new Set(), up: true },
     });
     this.machines = [
       ...['cp1', 'cp2', 'cp3'].map((name) => machine(name, ['control-plane', 'etcd'])),
@@ -106,7 +110,7 @@ class Cluster {
     return this.record?.ended ? undefined : this.record;
   }
 
-  order(to: Release, maxUnavailable: number): void {
+  order(to: Release, maxUnavailable: number, soak?: number): void {
     if (this.underWay) return;
     // As check-running.ts, on what runs everywhere.
     for (const program of ['kube-apiserver', 'etcd'] as const)
@@ -119,7 +123,7 @@ class Cluster {
     const order = {
       from: this.release,
       to,
-
+      ...(soak !== undefined && isMinorChange({ from: this.release, to }) && { soak }),
       maxUnavailable,
       groups: this.groups,
       ...(this.machines[3] && { canary: 'w0' }),
@@ -146,6 +150,10 @@ class Cluster {
     const [from, to] = progress ? [progress.order.from, progress.order.to] : [this.former, this.release];
     const has = progress ? allowed(progress, asking) : allowedWhenSettled(this.release, asking);
     const release = has[part] ? to : from;
+    const emulate = (progress ? emulating(progress, asking, has) : []).some((one) => one === part);
+    machine.emulates = new Set(
+      [...PARTS].filter((one) => (one === part ? emulate : machine.emulates.has(one))),
+    );
     if (part === 'addons') {
       if (machine.roles.includes('control-plane')) this.proxy = release.versions['kube-proxy'];
       return;
@@ -164,6 +172,11 @@ class Cluster {
         nodes,
         snapshot: { state: 'taken', text: 'read back' },
         lists: Object.fromEntries(this.machines.map(({ name }) => [name, 'list'])),
+        soak: { leftMs: 0 },
+        storage: {},
+        emulated: Object.fromEntries(
+          this.serving().map(({ machine, version }) => [machine, minorOf(version)]),
+        ),
       },
       machines: this.machines.map(({ name, roles, up, versions }): MachineSeen => {
         if (!up) return { name, roles, applied: false, silentFor: duration('10m') };
@@ -280,6 +293,26 @@ class Cluster {
       .map(({ subject, says }) => `${subject}: ${says}`);
   }
 
+  /** The versions as which API servers serve. */
+  serving(): Instance[] {
+    return this.effective().filter(({ program }) => program === 'kube-apiserver');
+  }
+
+  /** What runs, with the version that a program emulates in the place of its own. */
+  effective(): Instance[] {
+    const old = this.record?.order.from.versions['kube-apiserver'];
+    const of: Partial<Record<string, Part>> = {
+      'kube-apiserver': 'apiserver',
+      'kube-controller-manager': 'managers',
+      'kube-scheduler': 'managers',
+    };
+    return this.instances().map((one) => {
+      const part = of[one.program];
+      const { emulates } = this.machines.find(({ name }) => name === one.machine)!;
+      return part !== undefined && emulates.has(part) ? { ...one, version: plainVersion(old!) } : one;
+    });
+  }
+
   instances(): Instance[] {
     return this.machines
       .filter(({ up }) => up)
@@ -338,7 +371,7 @@ const action = fc.oneof(
   {
     weight: 6,
     arbitrary: fc.record({
-      do: fc.constant('order' as const),
+      do: fc.constantFrom('order' as const, 'soak' as const),
       n: fc.nat(3),
       part: fc.constant<Part>('etcd'),
     }),
@@ -355,6 +388,7 @@ function act(cluster: Cluster, one: { do: string; n: number; part: Part }): void
   else if (one.do === 'close') cluster.closed.add(one.n % 2 === 0 ? 'workers' : 'servers');
   else if (one.do === 'jump') cluster.now += (one.n - 3) * 86_400_000;
   else if (one.do === 'order') cluster.order(RELEASES[one.n]!, 2);
+  else if (one.do === 'soak') cluster.order(RELEASES[one.n]!, 2, 60_000);
   else cluster.operate(one.do as 'pause', one.n);
 }
 
@@ -386,6 +420,9 @@ test('over random changes and failures, no instant has a forbidden pair of versi
             expect(before?.turns).toEqual(expect.arrayContaining(cluster.record?.turns ?? []));
           if (!before?.ended && cluster.record?.ended?.as === 'done') upgrades++;
           expect(forbiddenPairs(cluster.instances()).map(pairText)).toEqual([]);
+          // No component works as a version newer than the one as which an API server serves.
+          expect(forbiddenPairs(cluster.effective()).map(pairText)).toEqual([]);
+          checkWayBack(cluster);
           expect(cluster.faults()).toEqual([]);
           const servers = cluster.instances().filter(({ program }) => program === 'kube-apiserver');
           if (servers.length === 0) continue;
@@ -396,6 +433,15 @@ test('over random changes and failures, no instant has a forbidden pair of versi
   );
   expect(upgrades).toBeGreaterThan(20);
 });
+
+/** While a soak can be taken back, no API server has served as the new minor version. */
+function checkWayBack(cluster: Cluster): void {
+  const { underWay } = cluster;
+  if (underWay?.order.soak === undefined) return;
+  const isOpen = underWay.route === 'back' || whyNotBack(underWay, UPGRADE) === undefined;
+  const old = minorOf(plainVersion(underWay.order.from.versions['kube-apiserver']));
+  if (isOpen) for (const { version } of cluster.serving()) expect(minorOf(version)).toBe(old);
+}
 
 /** Who has got a turn now took none of its groups below what it allows. */
 function checkGroups(cluster: Cluster, before: readonly string[], down: ReadonlyMap<string, string>): void {
@@ -475,6 +521,37 @@ test('an upgrade to the next minor goes through its steps in order, and everythi
   expect(cluster.proxy).toBe('1.36.3');
 });
 
+test('with a soak the new control plane serves as the old version first, and then the emulation is lifted', () => {
+  const cluster = new Cluster(RELEASES[2]!, 3);
+  cluster.order(RELEASES[3]!, 2, 60_000);
+  expect(finish(cluster)).toEqual([
+    ...['snapshot', 'prefetch', 'etcd', 'apiservers', 'managers', 'soak', 'lift', 'lift-managers'],
+    ...['control-planes', 'addons', 'canary', 'workers', 'settle'],
+  ]);
+  expect(everywhere(cluster, 'kubelet')).toEqual(new Set(['1.36.3']));
+  expect(cluster.machines.flatMap(({ emulates }) => [...emulates])).toEqual([]);
+});
+
+test.for(['apiservers', 'managers', 'soak', 'lift', 'lift-managers'])(
+  'a minor version with a soak is taken back at %s, as long as nothing was lifted',
+  (at) => {
+    const cluster = new Cluster(RELEASES[2]!, 3);
+    cluster.order(RELEASES[3]!, 2, 60_000);
+    for (let round = 0; round < 500 && cluster.record!.step !== at; round++) {
+      cluster.step();
+      for (let n = 0; n < cluster.machines.length; n++) for (const part of PARTS) cluster.poll(n, part);
+    }
+    const isLifted = at === 'lift-managers';
+    expect(whyNotBack(cluster.record!, UPGRADE) === undefined).toBe(!isLifted);
+    cluster.operate('back', 0);
+    expect(finish(cluster).at(-1)).toBe(isLifted ? 'settle' : 'settle-back');
+    const version = isLifted ? '1.36.3' : '1.35.6';
+    for (const program of ['kube-apiserver', 'kube-scheduler', 'kubelet'])
+      expect(everywhere(cluster, program)).toEqual(new Set([version]));
+    expect(cluster.machines.flatMap(({ emulates }) => [...emulates])).toEqual([]);
+  },
+);
+
 test.for([...Array(10).keys()])(
   'a patch is taken back from step %i, and everything has the old release',
   (at) => {
@@ -536,7 +613,7 @@ test('where windows hold control planes, the point of no return is passed only i
   expect(cluster.record!.ended).toMatchObject({ as: 'done' });
 });
 
-test('between minor versions it can be taken back until the first API server begins, and a newer etcd stays', () => {
+test('between minor versions it can be taken back until the first API server begins, with etcd, which lowers its data', () => {
   const cluster = new Cluster(RELEASES[0]!, 1);
   const to = { ...RELEASES[2]! };
   cluster.order({ ...to, versions: { ...to.versions, etcd: '3.6.6-0' } }, 1);
@@ -551,8 +628,36 @@ test('between minor versions it can be taken back until the first API server beg
   expect(whyNotBack(cluster.record!, UPGRADE)).toMatch(/apiservers has begun/);
   cluster.record = record;
   cluster.operate('back', 0);
-  finish(cluster);
+  expect(finish(cluster)).toContain('etcd-lower');
   expect(cluster.release.version).toBe('1.34.8');
-  expect(everywhere(cluster, 'etcd')).toEqual(new Set(['3.6.6']));
+  expect(everywhere(cluster, 'etcd')).toEqual(new Set(['3.5.24']));
   expect(everywhere(cluster, 'kube-apiserver')).toEqual(new Set(['1.34.8']));
+});
+
+test('an etcd of before 3.6 cannot lower its data, and stays', () => {
+  const at = (etcd: string) => releaseOf(resolved({ overrides: { versions: { etcd } } }));
+  const order = { from: at('3.5.24-0'), to: at('3.6.8-0'), maxUnavailable: 1 };
+  const old = { ...order, from: { ...order.from, versions: { ...order.from.versions, etcd: '3.4.23-0' } } };
+  const to = { ...order.to, versions: { ...order.to.versions, etcd: '3.5.24-0' } };
+  const names = (of: UpgradeOrder) => UPGRADE.back(of).map(({ name }) => name);
+  expect(names(order)).toEqual(['etcd-lower', 'etcd-back', 'settle-back']);
+  expect(names({ ...old, to })).toEqual(['settle-back']);
+  expect(releaseBack({ ...old, to }).versions.etcd).toBe('3.5.24-0');
+});
+
+test('etcd is lowered when every member says so of its data', () => {
+  const back = UPGRADE.back({
+    from: releaseOf(resolved({ overrides: { versions: { etcd: '3.5.24-0' } } })),
+    to: releaseOf(resolved({ overrides: { versions: { etcd: '3.6.8-0' } } })),
+    maxUnavailable: 1,
+  });
+  const step = back.find(({ name }) => name === 'etcd-lower')!;
+  const verdict = (storage?: Record<string, string>) =>
+    step.whole!({
+      ...{ order: {} as UpgradeOrder, machines: [], age: duration('1m') },
+      cluster: { ...NOTHING_SEEN, ...(storage && { storage }) },
+    }).is;
+  expect(verdict()).toBe('waiting');
+  expect(verdict({ cp1: '3.6', cp2: '3.5' })).toBe('waiting');
+  expect(verdict({ cp1: '3.5', cp2: '3.5' })).toBe('done');
 });

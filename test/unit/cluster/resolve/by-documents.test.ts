@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { helpOfPage, mergedLines } from '../../../../scripts/component-documents.ts';
 import { allLines, flagsIn, inputsIn, linesOf } from '../../../../scripts/component-tables.ts';
 import { MINORS, RELEASES } from '../../../../src/cluster/model/versions.ts';
-import { faults } from '../kit.ts';
+import { faults, resolved } from '../kit.ts';
 
 const refusal =
   'error version: Muster knows Kubernetes 1.37 by documents only: none of its programs has judged these values. Use 1.34, 1.35, 1.36, or accept that with acceptUntested: "1.37"';
@@ -68,6 +68,11 @@ test('what the release notes of 1.37 end is refused, and what takes its place is
   expect(flags('kube-apiserver', { 'enable-admission-plugins': 'PodGroupWorkloadExists' })).toEqual([
     expect.stringContaining('kube-apiserver 1.37 has no "PodGroupWorkloadExists"'),
   ]);
+});
+
+test('from 1.37 on kube-proxy gets the mode that kubeadm writes', () => {
+  expect(resolved({ version: '1.37' }).kubeProxy.config).toMatchObject({ mode: 'iptables' });
+  expect(resolved({ version: '1.36' }).kubeProxy.config).not.toHaveProperty('mode');
 });
 
 test('the help that a reference page prints is read like that of a program', () => {
