@@ -145,6 +145,8 @@ class Line {
   async #start(): Promise<void> {
     let bmc: Bmc | undefined;
     try {
+      if (this.#reach.system !== undefined)
+        throw new BmcFault('refused', 'its BMC has several machines, and serial over LAN names none of them');
       bmc = await this.#deps.connections.hold(this.#machine, this.#reach);
       if (!bmc.console) throw new BmcFault('refused', 'it has no console');
       const ended = (): void => void this.#again('its BMC ended the console');

@@ -80,11 +80,16 @@ export const machineBmc = z
       .meta({ description: 'The id of the machine in Redfish, where one BMC has several.' }),
     ...profileBmc.shape,
   })
-  .superRefine(({ protocol: by = 'auto', port, system }, context) => {
+  .superRefine(({ protocol: by = 'auto', port, system, console }, context) => {
     const refuse = (path: string, message: string) =>
       context.addIssue({ code: 'custom', path: [path], message });
     if (port !== undefined && by === 'auto')
       refuse('port', 'a port is of one protocol: write `protocol` as well');
+    if (system !== undefined && console === 'sol')
+      refuse(
+        'console',
+        'serial over LAN names no system, so it may be that of another machine; leave it out',
+      );
     if (system !== undefined && by === 'ipmi') refuse('system', 'IPMI knows one system alone; leave it out');
   })
   .meta({ description: 'The BMC that powers the machine, which is how `muster power` reaches it.' });

@@ -34,6 +34,12 @@ const prints = (text: string): void => {
   bmc.console!.printed(Buffer.from(text));
   world.clock.advance(toMillis(seconds(2)));
 };
+/** The system restarts. Files of its next boot are newer by more than file systems tell apart. */
+async function restarts(text: string): Promise<void> {
+  prints(`${text}[ 9.9] reboot: Restarting system\r\n`);
+  await expect.poll(() => shown()).toContain('Restarting system');
+  await new Promise((done) => setTimeout(done, 20));
+}
 const shown = async (...more: string[]) => (await muster('machine', 'console', 'm1', '--bmc', ...more)).out;
 
 test('what a machine prints is kept from the first line of its firmware, and shown', async () => {
@@ -50,7 +56,8 @@ test('what a machine prints is kept from the first line of its firmware, and sho
 
 test('a restart begins another boot, and the one before stays', async () => {
   await opened();
-  prints('first boot\r\n[ 9.9] reboot: Restarting system\r\nSeaBIOS\r\n');
+  await restarts('first boot\r\n');
+  prints('SeaBIOS\r\n');
   await expect.poll(() => shown()).toBe('SeaBIOS\n');
   expect(await shown('--boot', '-1')).toContain('first boot');
 });
@@ -76,6 +83,23 @@ test('a console that another one has, or that ends, is opened again', async () =
   await expect.poll(() => bmc.console).toBeUndefined();
   world.clock.advance(duration('1m'));
   await expect.poll(() => bmc.console).toBeDefined();
+});
+
+test('a BMC with several machines gives no console, which might be that of another one', async () => {
+  await expect(apply(', system: "1", console: sol')).rejects.toThrow('names no system');
+  await apply(', system: "1"');
+  const profile = `---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: consoles}
+spec: {image: small, bmc: {console: sol}}
+`;
+  const body = profile + machine(', system: "1"').replace('profile: worker', 'profile: consoles');
+  await world.client.call('POST', '/v1/apply', { body });
+  await expect
+    .poll(async () => (await muster('machine', 'console', 'm1', '--bmc')).err)
+    .toContain('its BMC has several machines');
+  expect(bmc.console).toBeUndefined();
 });
 
 test('a refused password is not tried again and again', async () => {
@@ -113,6 +137,7 @@ test('a code is taken from the console alone, of this boot, and for this machine
   prints('      muster machine approve m1 7QK-3FD\r\n');
   // The code is read; there is no key yet that it could be of.
   await expect.poll(approve).not.toContain('has shown no code');
-  prints('reboot: Restarting system\r\nSeaBIOS\r\n');
+  await restarts('');
+  prints('SeaBIOS\r\n');
   await expect.poll(approve).toContain('has shown no code in this boot');
 });
