@@ -58,6 +58,8 @@ export const EVENT_KINDS = {
     'Something began to need an operator, or needs one no more; `muster status` lists what does. Machines have `machine.condition`.',
   'machine.power':
     'An order about the power of a machine was given, or ended; the reason says how (docs/power.md).',
+  'machine.recovery':
+    'A machine that hangs is switched off and on again, or why it is not (`power.recover` of its Profile).',
   'machine.conflict': 'Two machines claim one identity.',
   'clock.doubted':
     "The boot host's clock is in doubt; the reason says which other clocks disagree. Nothing is issued, rotated or deleted meanwhile.",

@@ -1,7 +1,8 @@
 /** The setting `bmc` of a Machine, and what a Profile says of the BMCs of its machines. */
 import { z } from 'zod';
+import { parseDuration } from '../base/duration.ts';
 import { certificates } from './certificate-text.ts';
-import { ipText } from './fields.ts';
+import { duration, ipText } from './fields.ts';
 import { secretReference } from './secret-spec.ts';
 
 /** How Muster speaks with a BMC. */
@@ -96,3 +97,28 @@ export const machineBmc = z
 
 export type MachineBmc = z.output<typeof machineBmc>;
 export type ProfileBmc = z.output<typeof profileBmc>;
+
+/** What Muster may do by itself with the power of a Profile's machines. */
+export const profilePower = z
+  .strictObject({
+    recover: z
+      .strictObject({
+        after: duration
+          .refine((text) => (parseDuration(text) ?? 0) >= 120_000, 'too short: a system may be quiet for 2m')
+          .optional()
+          .meta({ description: 'How long nothing is heard of it before. Default: 10m; at least 2m.' }),
+        perHour: z.int().min(1).max(6).optional().meta({
+          description: 'How often one machine is restarted in an hour. Default: 2.',
+        }),
+        silentAtMost: z.int().min(1).max(100).optional().meta({
+          description:
+            'With more silent machines than this none is restarted: a switch has failed, or the power. Default: 3.',
+        }),
+      })
+      .optional()
+      .meta({
+        description:
+          'A machine that reported ready, and of which neither agent nor network answers, is switched off and on again by its BMC. Absent: an operator decides.',
+      }),
+  })
+  .meta({ description: 'What Muster does by itself with the power of its machines.' });

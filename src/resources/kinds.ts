@@ -4,7 +4,7 @@
  * fields or documents (a pool inside its subnet, a profile that exists).
  */
 import { z } from 'zod';
-import { machineBmc, profileBmc } from './bmc-spec.ts';
+import { machineBmc, profileBmc, profilePower } from './bmc-spec.ts';
 import { clusterSpec, type kubernetesSpec } from './cluster-spec.ts';
 import { dhcpOptions } from './dhcp-options.ts';
 import { bootDisk, dataDisk, etcdDisk } from './disk-spec.ts';
@@ -67,6 +67,7 @@ const profileSpec = z.strictObject({
   etcdDisk: etcdDisk.optional(),
   bootDisk: bootDisk.optional(),
   bmc: profileBmc.optional(),
+  power: profilePower.optional(),
   config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the profile.' }),
 });
 

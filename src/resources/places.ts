@@ -212,6 +212,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.dataDisk': DATA_DISK,
     'spec.etcdDisk': ETCD_DISK,
     'spec.bootDisk': BOOT_DISK,
+    'spec.power': at(BMC, '{recover: {}}'),
     'spec.bmc': at(BMC, '{credentials: {user: muster, password: {valueFrom: {secret: bmc, key: password}}}}'),
   },
   Machine: {

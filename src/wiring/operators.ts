@@ -19,6 +19,7 @@ import { startWebhooks } from '../api/webhooks/webhooks.ts';
 import { createPost } from '../base/post.socket.ts';
 import { openUserNames } from '../base/user-names.files.ts';
 import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
+import { limitsOf } from '../cluster/change/groups.ts';
 import { countBoots } from '../diagnosis/boot-metrics.ts';
 import { startTraces } from '../diagnosis/trace-export.ts';
 import { acceptMachine } from '../machines/accept.ts';
@@ -56,7 +57,7 @@ export async function listenToOperators(
   let shown = tls;
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
   opened(() => endings.close());
-  const power = await openPower(common, state, options.state);
+  const power = await openPower(common, state, options.state, neededBy(state, clusters));
   opened(async () => power.close());
   const page = operatorsListen && pageRoutes();
   const deps = operatorDeps(options, common, state, boot, clusters, {
@@ -89,6 +90,23 @@ export async function listenToOperators(
   const first = await firstLink(accounts.operators, pageOf(operatorsListen, operatorsName));
   showFirstLink(first, options, log);
 }
+
+/** Why the cluster of a machine cannot do without it now, as far as the boot host knows. */
+export const neededBy =
+  (
+    { memberships }: Pick<State, 'memberships'>,
+    { resolved: resolvedOf, rollouts }: Pick<Clusters, 'resolved' | 'rollouts'>,
+  ) =>
+  async (machine: string): Promise<string | undefined> => {
+    const cluster = memberships.clusterOf(machine);
+    if (cluster === undefined) return undefined;
+    const resolved = resolvedOf(cluster);
+    const member = resolved?.machines.find(({ name }) => name === machine);
+    if (resolved === undefined || member === undefined) return `what ${cluster} needs is not known`;
+    if (rollouts.turns(cluster, machine).length > 0 || rollouts.goingDown(cluster).includes(machine))
+      return 'it restarts for a change of its cluster';
+    return rollouts.whyStays(resolved, member, limitsOf(resolved.machines));
+  };
 
 /** Reads the accounts of operators from the store. */
 export async function openAccounts(

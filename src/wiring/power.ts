@@ -1,13 +1,19 @@
 /** Wires what powers machines through their BMCs. */
+import { duration, parseDuration } from '../base/duration.ts';
 import { parseMac } from '../base/mac.ts';
+import { answersAt } from '../bmc/answers.socket.ts';
 import { openConnections } from '../bmc/connect.ts';
 import { openBmcConsoles } from '../bmc/consoles.ts';
 import { openPowerOrders, type PowerOrders } from '../bmc/orders.ts';
 import { type Reach, reachOf } from '../bmc/reach.ts';
+import type { RecoverRule } from '../bmc/recover.ts';
+import { watchSilence } from '../bmc/recovery.ts';
 import { followSigns } from '../bmc/signs.ts';
 import { watchPower } from '../bmc/watch.ts';
+import { conditionOf } from '../machines/condition.ts';
 import { openConsoles } from '../machines/console.files.ts';
-import type { Off } from '../machines/heartbeats.ts';
+import type { Heartbeats, Off } from '../machines/heartbeats.ts';
+import type { KnownMachine } from '../machines/machine.ts';
 import { selectionOf } from '../pxe/decide/selection.ts';
 import type { Common } from './common.ts';
 import type { State } from './state.ts';
@@ -18,19 +24,34 @@ export type Power = Awaited<ReturnType<typeof openPower>>;
  * Opens the orders about power; those that a server before this one did not end go on. A boot host
  * whose store continues elsewhere powers nothing.
  */
-export async function openPower({ clock, log, metrics, outside }: Common, state: State, directory: string) {
+export async function openPower(
+  { clock, log, metrics, outside }: Common,
+  state: State,
+  directory: string,
+  /** Why the cluster of a machine cannot do without it now. */
+  needed: (machine: string) => Promise<string | undefined>,
+) {
   const { store, roster, catalog, events, given, agents, life } = state;
   const by = {
     profiles: () =>
       catalog.list('Profile').map(({ document: { metadata, spec } }) => ({ name: metadata.name, spec })),
     inventories: agents.inventories,
   };
-  const reach = (machine: string) => {
+  const profileOf = (machine: string) => {
     const member = roster.get(machine);
-    const spec = member?.entry?.document.spec;
-    if (member === undefined || spec?.bmc === undefined || life.state === 'superseded') return undefined;
-    const selection = selectionOf(by, member, undefined);
-    return reachOf(spec, selection.kind === 'selected' ? selection.profile.spec : undefined);
+    const selection = member && selectionOf(by, member, undefined);
+    return selection?.kind === 'selected' ? selection.profile.spec : undefined;
+  };
+  const reach = (machine: string) => {
+    const spec = roster.get(machine)?.entry?.document.spec;
+    if (spec?.bmc === undefined || life.state === 'superseded') return undefined;
+    return reachOf(spec, profileOf(machine));
+  };
+  const rule = (machine: string): RecoverRule | undefined => {
+    const recover = reach(machine) && profileOf(machine)?.power?.recover;
+    if (recover === undefined) return undefined;
+    const { after = '10m', perHour = 2, silentAtMost = 3 } = recover;
+    return { after: parseDuration(after) ?? duration('10m'), perHour, silentAtMost };
   };
   const connections = await openConnections({
     store,
@@ -78,6 +99,20 @@ export async function openPower({ clock, log, metrics, outside }: Common, state:
     machines: () => roster.list().flatMap(({ name }) => (reach(name) ? [name] : [])),
     ...{ orders, clock },
   });
+  const unwatchSilence = watchSilence({
+    silent: () =>
+      roster.list().flatMap((member) => (isSilent(member, roster.heartbeats) ? [member.name] : [])),
+    rule,
+    answers: (machine) =>
+      answersAt([
+        ...new Set([
+          ...[roster.heartbeats.last(machine)?.address ?? []].flat(),
+          ...(roster.get(machine)?.entry?.document.spec.addresses ?? []),
+        ]),
+      ]),
+    needed,
+    ...{ orders, events, clock, log },
+  });
   return {
     consoles: { ...kept, held: consoles.held, type: consoles.type },
     give: orders.give.bind(orders),
@@ -90,6 +125,7 @@ export async function openPower({ clock, log, metrics, outside }: Common, state:
     known: (machine: string) => connections.known(machine),
     async close() {
       unwatch();
+      unwatchSilence();
       signs.close();
       orders.close();
       unfollow();
@@ -97,6 +133,10 @@ export async function openPower({ clock, log, metrics, outside }: Common, state:
     },
   };
 }
+
+/** Whether the agent of a machine should be heard and is not. */
+const isSilent = ({ name, status }: KnownMachine, heartbeats: Heartbeats): boolean =>
+  conditionOf(status, { heard: heartbeats.heard(name), waits: undefined }).word === 'silent';
 
 /** The machines whose consoles the boot host holds. */
 const consolesWanted = (

@@ -32,7 +32,7 @@ import type { Store } from '../../../src/store/store.ts';
 import { createBoot } from '../../../src/wiring/boot.ts';
 import { openClusters } from '../../../src/wiring/clusters.ts';
 import type { Outside } from '../../../src/wiring/common.ts';
-import { openAccounts, operatorDeps } from '../../../src/wiring/operators.ts';
+import { neededBy, openAccounts, operatorDeps } from '../../../src/wiring/operators.ts';
 import { openPower } from '../../../src/wiring/power.ts';
 import { openState } from '../../../src/wiring/state.ts';
 import { wired } from '../wired.ts';
@@ -159,7 +159,7 @@ export async function openWorld(
     closing,
   );
   const clusters = await openClusters(options, common, state, boot, closing);
-  const power = await openPower(common, state, directory);
+  const power = await openPower(common, state, directory, neededBy(state, clusters));
   const daemon = { ready: true };
   let port: number | undefined;
   const wiredDeps = operatorDeps(options, common, state, boot, clusters, {

@@ -186,6 +186,12 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
       ].map((field) => [`${kind}: spec.bmc.${field}`, 'test/unit/bmc/connect.test.ts']),
     ),
   ),
+  ...Object.fromEntries(
+    ['after', 'perHour', 'silentAtMost'].map((field) => [
+      `Profile: spec.power.recover.${field}`,
+      'test/unit/bmc/recovery.test.ts',
+    ]),
+  ),
   'Profile: spec.bmc.console': 'test/unit/api/bmc-console.test.ts',
   'Machine: spec.bmc.console': 'test/unit/api/bmc-console.test.ts',
   'Machine: spec.pool': 'test/unit/api/pools.test.ts',
