@@ -29,5 +29,10 @@ export function randomId(): string {
  * same id always has the same name.
  */
 export function publicName(id: string): string {
-  return hash('sha256', `muster public name\0${id}`, 'base64url').slice(0, 22);
+  if (memoLast?.id !== id)
+    memoLast = { id, name: hash('sha256', `muster public name\0${id}`, 'base64url').slice(0, 22) };
+  return memoLast.name;
 }
+
+/** A request has several events, each of which names its session. */
+let memoLast: { readonly id: string; readonly name: string } | undefined;

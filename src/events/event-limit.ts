@@ -19,7 +19,7 @@ export interface LeftOut {
   readonly since: Millis;
 }
 
-/** For so many subjects of all kinds the counts are kept; the oldest are forgotten first. */
+/** Counts are kept for so many subjects of all kinds; then a new one takes the place of an old. */
 const MAX_SUBJECTS = 50_000;
 
 interface Window {
@@ -32,7 +32,9 @@ export class EventLimit {
   readonly #limitOf: (kind: string) => KindLimit | undefined;
   readonly #span: Millis;
   readonly #kinds = new Map<string, Window>();
-  readonly #subjects = new AgedMap<string, { since: Millis; count: number }>();
+  #held = 0;
+  /** By kind, and then by subject: one text of both would be made, and hashed, for each event. */
+  readonly #subjects = new Map<string, AgedMap<string, { since: Millis; count: number }>>();
 
   /**
    * @param limitOf the limits of a kind; undefined for a kind without any
@@ -45,7 +47,7 @@ export class EventLimit {
 
   /** How many counts are kept. */
   get size(): number {
-    return this.#kinds.size + this.#subjects.size;
+    return this.#kinds.size + this.#held;
   }
 
   /** Counts an event. False when it is beyond a limit: then it is left out. */
@@ -59,7 +61,7 @@ export class EventLimit {
       this.#kinds.set(kind, window);
     }
     const fits = window.count < (limit.perKind ?? Number.POSITIVE_INFINITY);
-    if (fits && this.#takeSubject(`${kind} ${subject}`, limit.perSubject, now)) {
+    if (fits && this.#takeSubject(kind, subject, limit.perSubject, now)) {
       window.count++;
       return true;
     }
@@ -67,11 +69,23 @@ export class EventLimit {
     return false;
   }
 
-  #takeSubject(key: string, limit: number, now: Millis): boolean {
-    const known = this.#subjects.get(key);
+  #takeSubject(kind: string, subject: string, limit: number, now: Millis): boolean {
+    let subjects = this.#subjects.get(kind);
+    if (subjects === undefined) {
+      subjects = new AgedMap();
+      this.#subjects.set(kind, subjects);
+    }
+    const known = subjects.get(subject);
     if (known !== undefined && this.#isIn(known.since, now)) return ++known.count <= limit;
-    this.#subjects.set(key, { since: now, count: 1 });
-    if (this.#subjects.size > MAX_SUBJECTS) this.#subjects.delete(this.#subjects.oldest()!.key);
+    subjects.set(subject, { since: now, count: 1 });
+    if (known === undefined) this.#held++;
+    if (this.#held > MAX_SUBJECTS) {
+      const fullest = [...this.#subjects.values()].reduce((one, other) =>
+        other.size > one.size ? other : one,
+      );
+      fullest.delete(fullest.oldest()!.key);
+      this.#held--;
+    }
     return limit > 0;
   }
 

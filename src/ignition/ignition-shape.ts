@@ -3,6 +3,7 @@
  * hold, and since which version.
  */
 import { posix } from 'node:path';
+import { unitFault } from './unit-text.ts';
 
 /**
  * What a field may hold: `text` with a rule, or a `list` or `map`. `since`: the first spec version
@@ -231,19 +232,3 @@ export const CONFIG = map(
   },
   ['ignition'],
 );
-
-/** Why systemd could not parse a unit's text; undefined when it can, or when it is empty. */
-export function unitFault(contents: string): string | undefined {
-  let section = false;
-  let continued = false;
-  for (const [n, raw] of contents.split('\n').entries()) {
-    const line = raw.trim();
-    const continues = continued;
-    continued = raw.endsWith('\\') && !/^[#;]/.test(line);
-    if (continues || line === '' || /^[#;]/.test(line)) continue;
-    if (/^\[[^\]]+\]$/.test(line)) section = true;
-    else if (!section) return `line ${n + 1}: comes before the first [Section]`;
-    else if (!/^[^=[\]]+=/.test(line)) return `line ${n + 1}: neither Name=value nor [Section]`;
-  }
-  return undefined;
-}

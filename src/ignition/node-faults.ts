@@ -7,7 +7,6 @@ import { isPartition } from '../resources/disk-spec.ts';
 import type { NodeConfig, NodeUnit } from '../resources/nodeconfig.ts';
 import type { Path } from '../resources/yaml.ts';
 import { unitPath } from './ignition.ts';
-import { unitFault } from './ignition-shape.ts';
 import { neededUnitFault } from './muster-layer.ts';
 import { restartOf } from './restarts.ts';
 import { readUnit, type UnitText } from './unit-text.ts';
@@ -51,8 +50,7 @@ function unitFaults({ units = [] }: NodeConfig): NodeFault[] {
     if (needed !== undefined) return [fault(['units', n], needed)];
     if (contents.trim() === '' || mask) return [];
     const text = readUnit(contents);
-    const message =
-      unitFault(contents) ?? whereFault(unit, text) ?? serviceFault(unit, text) ?? restartOf(unit, text);
+    const message = text.fault ?? whereFault(unit, text) ?? serviceFault(unit, text) ?? restartOf(unit, text);
     return message === undefined ? [] : [fault(['units', n, 'contents'], message)];
   });
 }
