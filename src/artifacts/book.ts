@@ -9,6 +9,7 @@
 import { z } from 'zod';
 import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
+import { inParts } from '../base/parts.ts';
 import { KEYS } from '../store/keys.ts';
 import { MAX_OPERATIONS, type Store, type Write } from '../store/store.ts';
 import type { Arch, Descriptor } from './oci.ts';
@@ -148,8 +149,7 @@ export async function openArtifactBook(store: Pick<Store, 'list' | 'commit'>): P
     all.set(KEYS.artifact.parse(key)![0], decode(key, value));
   let repositories = byRepository(all.values());
   const commit = async (writes: readonly Write[]): Promise<void> => {
-    for (let at = 0; at < writes.length; at += MAX_OPERATIONS)
-      await store.commit(writes.slice(at, at + MAX_OPERATIONS));
+    for (const part of inParts(writes, MAX_OPERATIONS)) await store.commit(part);
   };
   const sorted = () => [...all.values()].sort((a, b) => (artifactName(a) < artifactName(b) ? -1 : 1));
   return {

@@ -62,14 +62,16 @@ export interface BmcConsole {
 }
 
 /** Why a BMC did not do what was asked. */
-export type BmcFaultCode =
-  | 'unreachable'
-  | 'password'
-  | 'sessions-exhausted'
-  | 'pin-changed'
-  | 'busy'
-  | 'refused'
-  | 'not-understood';
+export const BMC_FAULTS = [
+  'unreachable',
+  'password',
+  'sessions-exhausted',
+  'pin-changed',
+  'busy',
+  'refused',
+  'not-understood',
+] as const;
+export type BmcFaultCode = (typeof BMC_FAULTS)[number];
 
 export class BmcFault extends Error {
   readonly code: BmcFaultCode;

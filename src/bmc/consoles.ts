@@ -7,6 +7,7 @@ import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { inParts } from '../base/parts.ts';
 import { apart, beforeChange } from '../base/rehearsal.ts';
 import type { EventLog } from '../events/event.ts';
 import { consolePart } from '../machines/console.ts';
@@ -203,9 +204,8 @@ class Line {
     this.#cancelKeep?.();
     this.#cancelKeep = undefined;
     const secrets = this.#deps.secrets(this.#machine);
-    const printed = this.#printed.splice(0);
-    for (let at = 0; at < printed.length; at += MOST) {
-      const lines = printed.slice(at, at + MOST).join('\n');
+    for (const part of inParts(this.#printed.splice(0), MOST)) {
+      const lines = part.join('\n');
       void this.#deps.take(this.#machine, consolePart({ boot: this.#boot, lines }, secrets));
     }
   }

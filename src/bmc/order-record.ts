@@ -1,8 +1,8 @@
 /** The stored form of an order. */
 import { z } from 'zod';
 import { parsed } from '../base/foreign-json.ts';
-import { BOOT_TARGETS, POWER_ORDERS, POWER_STATES } from './bmc.ts';
-import { type EndName, NAMES, type Order, WANTS } from './order.ts';
+import { BMC_FAULTS, BOOT_TARGETS, POWER_ORDERS, POWER_STATES } from './bmc.ts';
+import { type EndName, NAMES, type Order, STEPS, WANTS } from './order.ts';
 
 const state = z.enum(POWER_STATES);
 
@@ -18,7 +18,7 @@ const record = z.strictObject({
   patience: z.number(),
   hardAfter: z.number().optional(),
   group: z.strictObject({ id: z.string(), atOnce: z.int() }).optional(),
-  step: z.enum(['queued', 'look', 'boot-once', 'read-back', 'power', 'settle', 'sign', 'pause']),
+  step: z.enum(STEPS),
   since: z.number(),
   read: state.optional(),
   state: state.optional(),
@@ -29,15 +29,7 @@ const record = z.strictObject({
   begun: z.number().optional(),
   fault: z
     .strictObject({
-      code: z.enum([
-        'unreachable',
-        'password',
-        'sessions-exhausted',
-        'pin-changed',
-        'busy',
-        'refused',
-        'not-understood',
-      ]),
+      code: z.enum(BMC_FAULTS),
       message: z.string(),
     })
     .optional(),

@@ -29,7 +29,17 @@ export const NAMES = {
 } as const;
 export type EndName = keyof typeof NAMES;
 
-export type Step = 'queued' | 'look' | 'boot-once' | 'read-back' | 'power' | 'settle' | 'sign' | 'pause';
+export const STEPS = [
+  'queued',
+  'look',
+  'boot-once',
+  'read-back',
+  'power',
+  'settle',
+  'sign',
+  'pause',
+] as const;
+export type Step = (typeof STEPS)[number];
 
 /** What is heard of a machine that boots: its firmware, or only its system. */
 export type Sign = 'network' | 'system';

@@ -9,11 +9,12 @@ import { type Millis, millis, seconds, toMillis } from '../base/duration.ts';
 import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { inParts } from '../base/parts.ts';
 import { apart, beforeChange } from '../base/rehearsal.ts';
 import type { EventSink } from '../events/event.ts';
 import { printable } from '../machines/identity.ts';
 import { KEYS } from '../store/keys.ts';
-import type { Store } from '../store/store.ts';
+import { MAX_OPERATIONS, type Store } from '../store/store.ts';
 import { type Bmc, BmcFault, type BootOnce, type BootTarget, type PowerState } from './bmc.ts';
 import type { Connections } from './connect.ts';
 import {
@@ -145,11 +146,9 @@ class RunningOrders implements PowerOrders {
         ...(group && { group }),
       }),
     );
-    for (let n = 0; n < orders.length; n += 100)
+    for (const part of inParts(orders, MAX_OPERATIONS))
       await store.commit(
-        orders
-          .slice(n, n + 100)
-          .map((order) => ({ key: KEYS.power.key(order.machine), put: encodeOrder(order) })),
+        part.map((order) => ({ key: KEYS.power.key(order.machine), put: encodeOrder(order) })),
       );
     for (const order of orders) {
       const before = this.#orders.get(order.machine);

@@ -2,6 +2,7 @@
  * What the boot host hears of machines that start: a packet of their firmware, or the first poll of
  * their system. It is in memory only, and a restart of the server reads it from the events again.
  */
+import { AgedMap } from '../base/aged.ts';
 import type { EventLog, MusterEvent } from '../events/event.ts';
 import type { Sign } from './order.ts';
 
@@ -52,27 +53,35 @@ export function followSigns(
   events: Pick<EventLog, 'subscribe' | 'list'>,
   nameOf: (subject: string) => string,
 ): Signs {
-  const seen = new Map<string, Seen>();
+  const seen = new AgedMap<string, Seen>();
   const note = (event: MusterEvent): void => {
     const sign = signIn(event);
     if (sign === undefined) return;
     const name = nameOf(event.subject);
     const before = seen.get(name);
-    seen.delete(name);
-    seen.set(name, { ...before, [sign]: event.at });
-    if (seen.size > MAX_SUBJECTS) seen.delete(seen.keys().next().value!);
+    seen.set(name, { ...before, [sign]: Math.max(before?.[sign] ?? 0, event.at) });
+    if (seen.size > MAX_SUBJECTS) seen.delete(seen.oldest()!.key);
   };
-  for (const event of events.list({})) note(event);
+  let isRead = false;
+  /** What was recorded before matters to an order alone, so no start waits for it. */
+  const readOnce = (): void => {
+    if (isRead) return;
+    isRead = true;
+    for (const event of events.list({})) note(event);
+  };
   const unsubscribe = events.subscribe(note);
   const isSince = (at: number | undefined, since: number): boolean => at !== undefined && at >= since;
   return {
     of(machine, since) {
+      readOnce();
       const { network, system } = seen.get(machine) ?? {};
       if (isSince(network, since)) return 'network';
       return isSince(system, since) ? 'system' : undefined;
     },
-    since: (since) =>
-      [...seen].filter(([, { network }]) => isSince(network, since)).map(([subject]) => subject),
+    since(since) {
+      readOnce();
+      return [...seen].filter(([, { network }]) => isSince(network, since)).map(([subject]) => subject);
+    },
     close: unsubscribe,
   };
 }

@@ -1,5 +1,6 @@
 /** Removes certificates from the ledger that ended a while ago. */
 import { duration, type Millis } from '../base/duration.ts';
+import { inParts } from '../base/parts.ts';
 import { KEYS } from '../store/keys.ts';
 import { MAX_OPERATIONS, type Store } from '../store/store.ts';
 import { decodeIssued, type IssuedCertificate } from './records.ts';
@@ -32,7 +33,7 @@ export async function pruneLedger(
   const over = all.filter(
     ({ issued, revision }) => issued.notAfter < before && revision < newest.get(kindOf(issued))!,
   );
-  for (let from = 0; from < over.length; from += MAX_OPERATIONS)
-    await store.commit(over.slice(from, from + MAX_OPERATIONS).map(({ key }) => ({ key, delete: true })));
+  for (const part of inParts(over, MAX_OPERATIONS))
+    await store.commit(part.map(({ key }) => ({ key, delete: true })));
   return over.length;
 }

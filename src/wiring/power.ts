@@ -103,13 +103,11 @@ export async function openPower(
     silent: () =>
       roster.list().flatMap((member) => (isSilent(member, roster.heartbeats) ? [member.name] : [])),
     rule,
-    answers: (machine) =>
-      answersAt([
-        ...new Set([
-          ...[roster.heartbeats.last(machine)?.address ?? []].flat(),
-          ...(roster.get(machine)?.entry?.document.spec.addresses ?? []),
-        ]),
-      ]),
+    answers: (machine) => {
+      const polledFrom = roster.heartbeats.last(machine)?.address;
+      const written = roster.get(machine)?.entry?.document.spec.addresses ?? [];
+      return answersAt([...new Set(polledFrom === undefined ? written : [polledFrom, ...written])]);
+    },
     needed,
     ...{ orders, events, clock, log },
   });

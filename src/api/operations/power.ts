@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { names, truth } from '../../base/body.ts';
 import { type Millis, parseDuration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
+import { inParts } from '../../base/parts.ts';
 import { BOOT_TARGETS, POWER_STATES } from '../../bmc/bmc.ts';
 import type { Known } from '../../bmc/known.ts';
 import { type Order, PATIENCE, WANTS, type Want } from '../../bmc/order.ts';
@@ -117,6 +118,11 @@ function checked(found: readonly string[]): readonly string[] {
   return found;
 }
 
+function mustReach(found: readonly string[], { power }: Pick<PowerDeps, 'power'>): void {
+  for (const name of found)
+    if (!power.reach(name)) throw new MusterError('E_BMC', `no document names a BMC of ${name}`);
+}
+
 /** Orders that take the power from a system that runs. */
 const CUTS: ReadonlySet<Want> = new Set(['off', 'cycle', 'reset']);
 
@@ -141,7 +147,7 @@ const ordered = z.strictObject({
   patience: word(
     `How long each attempt waits for the first sign of a machine. Default: ${PATIENCE / 60_000}m.`,
   ),
-  hardAfter: word('A system that is told to shut down and does not, loses its power after this.'),
+  hardAfter: word('How long a system may take to shut down, before its power is cut. Default: for ever.'),
 });
 type Ordered = Parsed<z.output<typeof ordered>>;
 
@@ -162,11 +168,9 @@ function checkOrder({ order: want, cut, boot, hardAfter }: Ordered): void {
 /** Asks the BMCs of machines, some at the same time. */
 async function lookedAt(items: readonly PowerView[], deps: PowerDeps) {
   const looked: ReturnType<typeof viewOf>[] = [];
-  for (let n = 0; n < items.length; n += AT_ONCE) {
-    const some = items.slice(n, n + AT_ONCE).map(({ machine }) => machine);
-    looked.push(
-      ...(await Promise.all(some.map(async (name) => viewOf(name, deps, await deps.power.look(name))))),
-    );
+  for (const some of inParts(items, AT_ONCE)) {
+    const asked = some.map(async ({ machine }) => viewOf(machine, deps, await deps.power.look(machine)));
+    looked.push(...(await Promise.all(asked)));
   }
   return looked;
 }
@@ -197,8 +201,7 @@ export const POWER = [
       const found =
         given?.map((name) => findMachine(name, deps).name) ??
         deps.roster.list().flatMap(({ name }) => (deps.power.reach(name) && isMine(name) ? [name] : []));
-      for (const name of found)
-        if (!deps.power.reach(name)) throw new MusterError('E_BMC', `no document names a BMC of ${name}`);
+      mustReach(found, deps);
       const { items, ...more } = partOf(
         query,
         found.map((name) => viewOf(name, deps)),
@@ -231,8 +234,7 @@ export const POWER = [
         patience: span(body.patience, 'patience'),
         hardAfter: span(body.hardAfter, 'hardAfter'),
       };
-      for (const name of found)
-        if (!deps.power.reach(name)) throw new MusterError('E_BMC', `no document names a BMC of ${name}`);
+      mustReach(found, deps);
       if (!query.dryRun) await deps.power.give(found, wanted);
       return { kind: 'PowerList' as const, items: found.map((name) => viewOf(name, deps)) };
     },

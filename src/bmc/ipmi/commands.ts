@@ -18,7 +18,7 @@ const of = (netFn: number, command: number, ...data: readonly number[]): Command
   data: Buffer.from(data),
 });
 
-/** Who made the BMC, in octets 7 to 9 of the answer. */
+/** Asks what the BMC is; octets 7 to 9 of the answer are its manufacturer's number. */
 export const deviceId = of(APPLICATION, 0x01);
 export const manufacturerIn = (data: Buffer): number => (data.length < 9 ? 0 : data.readUIntLE(6, 3));
 

@@ -10,6 +10,7 @@ import { duration, type Millis, millis } from '../../base/duration.ts';
 import { messageOf } from '../../base/error-text.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
+import { inParts } from '../../base/parts.ts';
 import type { GivenSecrets } from '../../pki/given-secrets.ts';
 import type { Catalog } from '../../resources/catalog.ts';
 import { KEYS } from '../../store/keys.ts';
@@ -70,10 +71,6 @@ const storeKey = (one: Kept): string =>
   KEYS.name.key(one.zone, `${one.server.address} ${one.server.port}/${one.name}/${one.type}/${one.data}`);
 const put = (one: Kept) => ({ key: storeKey(one), put: JSON.stringify({ v: 1, ...one }) });
 const deleted = (one: Kept) => ({ key: storeKey(one), delete: true as const });
-/** Parts that fit into a commit and into an update. */
-function* inParts<T>(all: readonly T[]): Generator<readonly T[]> {
-  for (let at = 0; at < all.length; at += AT_ONCE) yield all.slice(at, at + AT_ONCE);
-}
 const groupKey = ({ zone, server }: Pick<Kept, 'zone' | 'server'>): string =>
   `${zone} ${server.address} ${server.port} ${server.key?.secret ?? ''} ${server.key?.key ?? ''}`;
 
@@ -142,7 +139,7 @@ export class Names {
     const leaving = [...this.#kept.values()].filter(
       (one) => one.zone === zone && !this.#wanted.has(keyOf(one)),
     );
-    for (const part of inParts(leaving)) {
+    for (const part of inParts(leaving, AT_ONCE)) {
       await this.#deps.store.commit(part.map(deleted));
       for (const one of part) this.#kept.delete(keyOf(one));
     }
@@ -182,7 +179,7 @@ export class Names {
       const now: Kept = { ...one, server: one.server, done: known?.done ?? false };
       return known && groupKey(known) === groupKey(now) && known.subject === one.subject ? [] : [now];
     });
-    for (const part of inParts(changed)) {
+    for (const part of inParts(changed, AT_ONCE)) {
       await this.#deps.store.commit(part.map(put));
       for (const one of part) this.#kept.set(keyOf(one), one);
     }
@@ -193,7 +190,7 @@ export class Names {
     const { clock, log } = this.#deps;
     const failed = this.#failures.get(key);
     if (failed !== undefined && failed.again > clock.monotonic()) return;
-    for (const part of inParts(changes)) {
+    for (const part of inParts(changes, AT_ONCE)) {
       const reason = await this.#send(part);
       if (reason === undefined) {
         this.#failures.delete(key);
