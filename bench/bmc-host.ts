@@ -43,7 +43,8 @@ async function openHost(protocol: Protocol): Promise<PowerOrders> {
     return { address: FLEET.address(Number(machine.slice(1))), port: port[protocol], protocol, credentials };
   };
   const connections = await openConnections({
-    ...{ store, log: silentLog },
+    ...{ store, clock: systemClock, log: silentLog },
+    vault: { get: async () => undefined, put: async () => {} },
     secret: () => ({ value: Buffer.from(password), since: 1 }),
     protocols: { ipmi: openIpmi, redfish: openRedfish },
   });

@@ -29,6 +29,7 @@ import { OPERATORS } from './operations/operators.ts';
 import { PASSKEYS } from './operations/passkeys.ts';
 import { PENDING } from './operations/pending.ts';
 import { PKI } from './operations/pki.ts';
+import { BMCS } from './operations/bmc.ts';
 import { POWER } from './operations/power.ts';
 import { SECRETS } from './operations/secrets.ts';
 import { SNAPSHOTS } from './operations/snapshots.ts';
@@ -91,6 +92,7 @@ export const OPERATIONS = [
   ...INVENTORY,
   ...NAMES,
   ...POWER,
+  ...BMCS,
   ...DOCUMENTS,
   ...SECRETS,
   ...PKI,

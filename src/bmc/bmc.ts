@@ -41,6 +41,10 @@ export interface Bmc {
    * another one has it, which `take` ends. Absent where the protocol has none.
    */
   console?(how: ConsoleUse): Promise<BmcConsole>;
+  /** Makes an account that may do all, or gives the one of that name this password. */
+  setAccount(login: { readonly user: string; readonly password: string }): Promise<void>;
+  /** Switches an account off. One that does not exist is off. */
+  switchOff(user: string): Promise<void>;
   /** Ends the session at the BMC, which has few. Never rejects. */
   close(): Promise<void>;
 }

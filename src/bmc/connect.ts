@@ -2,9 +2,21 @@
  * Opens sessions with BMCs: one part of Muster at a time for each, by the protocol that worked,
  * with the certificate that counts, and never more often with a refused password than is safe.
  */
+import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
+import type { Secrets } from '../pki/secrets.ts';
 import { KEYS } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
+import {
+  afterLogin,
+  decodeOwn,
+  encodeOwn,
+  isDue,
+  newPassword,
+  OWN_USER,
+  type OwnPassword,
+  otherOf,
+} from './account.ts';
 import { type Bmc, BmcFault } from './bmc.ts';
 import type { IpmiAccess } from './ipmi/client.socket.ts';
 import { afterRefusal, decodeKnown, isSpent, type Known, UNKNOWN } from './known.ts';
@@ -25,8 +37,19 @@ export interface ConnectDeps {
     key: string,
   ) => { readonly value: Buffer; readonly since: number } | undefined;
   readonly protocols: Protocols;
+  /** Where the passwords of Muster's own accounts are sealed. */
+  readonly vault: Pick<Secrets, 'get' | 'put'>;
+  readonly clock: Pick<Clock, 'now'>;
   readonly log: Log;
 }
+
+/** What was done for Muster's own account, and what each means. */
+export const KEPT = {
+  'account-made': 'Muster has an account of its own, with a password that only its vault has.',
+  'password-replaced': 'It has a new password, and a log-in with it worked.',
+  'log-in-off': 'The account of the document is switched off.',
+} as const;
+export type Kept = keyof typeof KEPT;
 
 export interface Connections {
   /**
@@ -42,8 +65,17 @@ export interface Connections {
    * @throws {BmcFault}
    */
   hold(machine: string, reach: Reach): Promise<Bmc>;
+  /**
+   * Makes Muster's own account as the documents ask, replaces its password where that was ordered,
+   * and switches the other account off. Returns what it did.
+   *
+   * @throws {BmcFault}
+   */
+  keep(machine: string, reach: Reach): Promise<readonly Kept[]>;
   /** What is known of the BMC of a machine. */
   known(machine: string): Known | undefined;
+  /** Stores what is known besides. */
+  note(machine: string, reach: Reach, known: Pick<Known, 'due' | 'fault'>): Promise<void>;
   /** Forgets it: the next certificate and log-in count as the first. */
   forget(machine: string): Promise<void>;
 }
@@ -62,9 +94,28 @@ export async function openConnections(deps: ConnectDeps): Promise<Connections> {
   return connections;
 }
 
+/** A log-in that may work. `own`: one of Muster's own account, and under which machine it is kept. */
+interface Login {
+  /** Names it in what is known: never its password. */
+  readonly id: string;
+  readonly user: string;
+  readonly password: string;
+  readonly own?: { readonly holder: string; readonly at: number };
+}
+
+interface Opened {
+  readonly bmc: Bmc;
+  readonly isOwn: boolean;
+}
+
+/** The name of the sealed text. */
+const sealedAs = (holder: string): string => `bmc.${holder}`;
+
 class HeldConnections implements Connections {
   readonly #deps: ConnectDeps;
   readonly #known = new Map<string, Known>();
+  /** What is sealed of each machine that was asked. */
+  readonly #passwords = new Map<string, readonly OwnPassword[]>();
   /** The end of the last work with each BMC. */
   readonly #last = new Map<string, Promise<unknown>>();
 
@@ -81,7 +132,9 @@ class HeldConnections implements Connections {
   }
 
   known(machine: string): Known | undefined {
-    return this.#known.get(machine);
+    const known = this.#known.get(machine);
+    const own = known && this.#known.get(this.#holder(machine, known.lock))?.own;
+    return own ? { ...known, own } : known;
   }
 
   async forget(machine: string): Promise<void> {
@@ -92,7 +145,7 @@ class HeldConnections implements Connections {
 
   with<T>(machine: string, reach: Reach, work: (bmc: Bmc) => Promise<T>): Promise<T> {
     return this.#alone(reach, async () => {
-      const bmc = await this.#open(machine, reach);
+      const { bmc } = await this.#open(machine, reach);
       try {
         return await work(bmc);
       } finally {
@@ -102,7 +155,59 @@ class HeldConnections implements Connections {
   }
 
   hold(machine: string, reach: Reach): Promise<Bmc> {
-    return this.#alone(reach, () => this.#open(machine, reach, 'ipmi'));
+    return this.#alone(reach, async () => (await this.#open(machine, reach, { protocol: 'ipmi' })).bmc);
+  }
+
+  async note(machine: string, reach: Reach, more: Pick<Known, 'due' | 'fault'>): Promise<void> {
+    await this.#keep(machine, { ...this.#knownOf(machine, lockOf(reach)), ...more });
+  }
+
+  keep(machine: string, reach: Reach): Promise<readonly Kept[]> {
+    return this.#alone(reach, async () => {
+      const kept: Kept[] = [];
+      let opened: Opened | undefined = await this.#open(machine, reach);
+      try {
+        const holder = this.#holder(machine, lockOf(reach));
+        if (!opened.isOwn || isDue(this.known(machine))) {
+          kept.push(opened.isOwn ? 'password-replaced' : 'account-made');
+          const { bmc } = opened;
+          opened = undefined;
+          opened = await this.#replace(machine, reach, bmc);
+          await this.note(machine, reach, { due: undefined });
+        }
+        const other = otherOf(reach);
+        const own = this.#known.get(holder)?.own;
+        if (other !== undefined && own && own.off !== other) {
+          await opened.bmc.switchOff(other);
+          kept.push('log-in-off');
+        }
+        if (own && own.off !== other) await this.#noteOwn(holder, { since: own.since, off: other });
+        return kept;
+      } finally {
+        await opened?.bmc.close();
+      }
+    });
+  }
+
+  /** Gives Muster's own account a new password, and logs in with it. */
+  async #replace(machine: string, reach: Reach, bmc: Bmc): Promise<Opened> {
+    const holder = this.#holder(machine, lockOf(reach));
+    const before = await this.#own(holder);
+    const fresh = { text: newPassword(), at: this.#deps.clock.now() };
+    // Durable before the BMC has it: whatever ends this server meanwhile, one of the two is right.
+    await this.#putOwn(holder, [fresh, ...before.slice(0, 1)]);
+    const fault = await bmc.setAccount({ user: OWN_USER, password: fresh.text }).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    await bmc.close();
+    // The answer may be lost, or wrong: what was done is what a log-in shows.
+    const opened = await this.#open(machine, reach, { isOwn: true }).catch((error: unknown) => {
+      throw error instanceof BmcFault && error.code === 'password' && fault !== undefined ? fault : error;
+    });
+    if ((await this.#own(holder))[0] === fresh) return opened;
+    await opened.bmc.close();
+    throw fault ?? new BmcFault('refused', 'it accepted the new password, and keeps the old one');
   }
 
   /** Does it when all earlier work with the BMC is done. */
@@ -116,37 +221,117 @@ class HeldConnections implements Connections {
     return next;
   }
 
-  async #open(machine: string, reach: Reach, only?: 'ipmi'): Promise<Bmc> {
-    const lock = lockOf(reach);
+  #knownOf(machine: string, lock: string): Known {
     const stored = this.#known.get(machine);
-    const known = stored?.lock === lock ? stored : UNKNOWN(lock);
+    if (stored?.lock === lock) return stored;
+    // A BMC at another address may be the same one, with the account of Muster.
+    return { ...UNKNOWN(lock), ...(stored?.own && { own: stored.own }) };
+  }
+
+  /** The machine under whose name the passwords are: machines of one BMC share an account. */
+  #holder(machine: string, lock: string): string {
+    if (this.#known.get(machine)?.own) return machine;
+    for (const [other, known] of this.#known) if (known.own && known.lock === lock) return other;
+    return machine;
+  }
+
+  async #own(holder: string): Promise<readonly OwnPassword[]> {
+    let own = this.#passwords.get(holder);
+    if (own === undefined) {
+      own = decodeOwn(await this.#deps.vault.get(sealedAs(holder)));
+      this.#passwords.set(holder, own);
+    }
+    return own;
+  }
+
+  async #putOwn(holder: string, passwords: readonly OwnPassword[]): Promise<void> {
+    this.#passwords.delete(holder);
+    await this.#deps.vault.put(sealedAs(holder), encodeOwn(passwords));
+    this.#passwords.set(holder, passwords);
+  }
+
+  async #noteOwn(holder: string, own: Known['own']): Promise<void> {
+    const known = this.#known.get(holder);
+    if (known) await this.#keep(holder, { ...known, own });
+  }
+
+  /** The log-ins that may work, the likeliest first. @throws {BmcFault} where there is none */
+  async #logins(machine: string, reach: Reach, isOwn: boolean): Promise<readonly Login[]> {
+    const holder = this.#holder(machine, lockOf(reach));
+    const hasOwn = this.#known.get(holder)?.own !== undefined;
+    const isManaged = reach.credentials?.managed !== undefined;
+    const own =
+      isManaged || hasOwn
+        ? (await this.#own(holder)).map(({ text }, at) => ({
+            ...{ id: OWN_USER, user: OWN_USER, password: text },
+            own: { holder, at },
+          }))
+        : [];
+    if (isOwn) return own;
     const { user, password: reference } = loginOf(reach);
+    // Its password was replaced: it is the account of Muster by now.
+    if (hasOwn && isManaged && user === OWN_USER) return own;
     const { secret, key } = reference.valueFrom;
     const found = this.#deps.secret(secret, key);
+    if (found === undefined && own.length > 0) return own;
     if (found === undefined)
       throw new BmcFault('refused', `there is no Secret yet: muster secret put ${secret} ${key}`);
-    const login = `${user}@${secret}/${key}@${found.since}`;
-    if (isSpent(known, login))
-      throw new BmcFault('password', 'it refused this log-in twice, and Muster does not try it again');
     // A file that a person wrote ends with a line break, and no password does.
     const password = found.value.toString('utf8').replace(/\r?\n$/, '');
-    const tried = only ? [only] : protocolsFor(reach, known);
-    for (const [n, protocol] of tried.entries()) {
+    const given = { id: `${user}@${secret}/${key}@${found.since}`, user, password };
+    return isManaged ? [...own, given] : [given, ...own];
+  }
+
+  async #open(
+    machine: string,
+    reach: Reach,
+    only: { readonly protocol?: 'ipmi'; readonly isOwn?: boolean } = {},
+  ): Promise<Opened> {
+    const lock = lockOf(reach);
+    let fault = new BmcFault('password', 'it refused this log-in twice, and Muster does not try it again');
+    let protocols = only.protocol ? [only.protocol] : protocolsFor(reach, this.#knownOf(machine, lock));
+    for (const login of await this.#logins(machine, reach, only.isOwn ?? false)) {
+      if (isSpent(this.#knownOf(machine, lock), login.id)) continue;
+      const opened = await this.#try(machine, reach, login, protocols, only.protocol !== undefined);
+      if ('bmc' in opened) {
+        if (login.own) await this.#worked(login.own);
+        else if (reach.credentials?.managed) await this.#noteOwn(machine, undefined);
+        return { bmc: opened.bmc, isOwn: login.own !== undefined };
+      }
+      await this.#keep(machine, afterRefusal(this.#knownOf(machine, lock), login.id));
+      fault = opened.refused;
+      protocols = [opened.protocol];
+    }
+    throw fault;
+  }
+
+  /** A log-in by Muster's own account: its password is the one that counts. */
+  async #worked({ holder, at }: NonNullable<Login['own']>): Promise<void> {
+    const before = await this.#own(holder);
+    const after = afterLogin(before, at);
+    if (after.length !== before.length || after[0] !== before[0]) await this.#putOwn(holder, after);
+    const { off } = this.#known.get(holder)?.own ?? {};
+    await this.#noteOwn(holder, { since: after[0]!.at, ...(off !== undefined && { off }) });
+  }
+
+  /** Tries a log-in by one protocol after the other. @throws {BmcFault} all but a refused log-in */
+  async #try(
+    machine: string,
+    reach: Reach,
+    { user, password }: Login,
+    protocols: readonly ('redfish' | 'ipmi')[],
+    aside: boolean,
+  ): Promise<{ readonly bmc: Bmc } | { readonly refused: BmcFault; readonly protocol: 'redfish' | 'ipmi' }> {
+    const known = this.#knownOf(machine, lockOf(reach));
+    for (const [n, protocol] of protocols.entries()) {
       try {
-        return await this.#log(machine, {
-          reach,
-          known,
-          protocol,
-          user,
-          password,
-          aside: only !== undefined,
-        });
+        return { bmc: await this.#log(machine, { reach, known, protocol, user, password, aside }) };
       } catch (error) {
         if (!(error instanceof BmcFault)) throw error;
-        if (error.code === 'password') await this.#keep(machine, afterRefusal(known, login));
+        if (error.code === 'password') return { refused: error, protocol };
         // One that refuses speaks Redfish: by IPMI, which names no system, another might be meant.
         const goesOn = error.code === 'unreachable' || error.code === 'not-understood';
-        if (!goesOn || n === tried.length - 1) throw error;
+        if (!goesOn || n === protocols.length - 1) throw error;
       }
     }
     throw new BmcFault('unreachable', 'it speaks no protocol that is known here');
@@ -187,7 +372,7 @@ class HeldConnections implements Connections {
             trust:
               certificate?.ca !== undefined ? { ca: certificate.ca } : { pin: given ?? known.pin, pinned },
           });
-    const { refused: _, ...rest } = known;
+    const { refusals: _, ...rest } = known;
     await this.#keep(machine, { ...rest, ...(!aside && { protocol }), ...(pin !== undefined && { pin }) });
     return bmc;
   }

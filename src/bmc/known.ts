@@ -1,6 +1,7 @@
-/** What Muster has learnt of a BMC: protocol, certificate, refused log-ins. Pure. */
+/** What Muster has learnt of a BMC: protocol, certificate, refused log-ins, its own account. Pure. */
 import { z } from 'zod';
 import { parsed } from '../base/foreign-json.ts';
+import { BMC_FAULTS } from './bmc.ts';
 
 const known = z.strictObject({
   v: z.literal(1),
@@ -9,8 +10,21 @@ const known = z.strictObject({
   protocol: z.enum(['redfish', 'ipmi']).optional(),
   /** SHA-256 of the first certificate with which a log-in worked. */
   pin: z.string().optional(),
-  /** How often it has refused this log-in in a row. */
-  refused: z.strictObject({ login: z.string(), times: z.int() }).optional(),
+  /** How often it has refused each log-in since one worked. */
+  refusals: z.record(z.string(), z.int()).optional(),
+  /** Muster's own account: when its password was made, and the account that was switched off. */
+  own: z.strictObject({ since: z.number(), off: z.string().optional() }).optional(),
+  /** Somebody ordered that its password is replaced. */
+  due: z.strictObject({ by: z.string(), at: z.number() }).optional(),
+  /** What last could not be done for the account, how often in a row, and when. */
+  fault: z
+    .strictObject({
+      code: z.enum(BMC_FAULTS),
+      message: z.string(),
+      times: z.int(),
+      at: z.number(),
+    })
+    .optional(),
 });
 export type Known = z.output<typeof known>;
 
@@ -26,11 +40,15 @@ export const decodeKnown = (text: string): Known | undefined => known.safeParse(
 const MAX_REFUSED = 2;
 
 /** Whether a log-in was refused so often that it is not tried again. */
-export const isSpent = ({ refused }: Known, login: string): boolean =>
-  refused?.login === login && refused.times >= MAX_REFUSED;
+export const isSpent = ({ refusals }: Known, login: string): boolean =>
+  (refusals?.[login] ?? 0) >= MAX_REFUSED;
+
+/** How many log-ins that were refused are remembered: the account's own, and given ones. */
+const MAX_LOGINS = 4;
 
 /** After a log-in was refused. */
-export const afterRefusal = (before: Known, login: string): Known => ({
-  ...before,
-  refused: { login, times: before.refused?.login === login ? before.refused.times + 1 : 1 },
-});
+export function afterRefusal(before: Known, login: string): Known {
+  const { [login]: times = 0, ...others } = before.refusals ?? {};
+  const kept = Object.fromEntries(Object.entries(others).slice(1 - MAX_LOGINS));
+  return { ...before, refusals: { ...kept, [login]: times + 1 } };
+}

@@ -333,7 +333,7 @@ function put(bmc: Bmc, ask: Ask): Promise<PowerState | BootOnce | undefined> {
 const MAX_TEXT = 200;
 
 /** A fault, with a text that is safe to show: a part of it may be the BMC's. */
-function faultOf(error: unknown): Pick<BmcFault, 'code' | 'message'> {
+export function faultOf(error: unknown): Pick<BmcFault, 'code' | 'message'> {
   const code =
     error instanceof BmcFault ? error.code : error instanceof MusterError ? 'refused' : 'unreachable';
   return { code, message: printable(messageOf(error), MAX_TEXT) };

@@ -81,6 +81,22 @@ export const QUIRKS = [
     source: 'NVIDIA/infra-controller#6350',
     test: 'a machine that is off is not reset but switched on, and one that is stopped is reset',
   }),
+  quirk({
+    code: 'accounts-in-slots',
+    who: 'Dell',
+    what: 'accounts are slots, of which the first is reserved; a new one is a change of an empty slot, with name, role and password together',
+    answer: 'an empty slot that is listed is filled in one request, else an account is added',
+    source: 'ironcore-dev/metal-operator#926, #946',
+    test: 'a BMC with slots for accounts gets all of a new account in one request',
+  }),
+  quirk({
+    code: 'channel-by-another-number',
+    who: 'any',
+    what: 'the channel of the LAN is not number 1',
+    answer: 'commands about accounts name the channel by which they come',
+    source: 'RackHD/on-http#211',
+    test: 'an account that Muster makes opens a session, gets a new password, and is switched off',
+  }),
 ] as const;
 export type QuirkCode = (typeof QUIRKS)[number]['code'];
 

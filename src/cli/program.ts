@@ -10,6 +10,7 @@ import { registerAddons } from './addon/verbs.ts';
 import { registerArtifacts } from './artifacts/verbs.ts';
 import { registerAudit } from './audit/verbs.ts';
 import { registerBackup } from './backup/verbs.ts';
+import { registerBmcs } from './bmc/verbs.ts';
 import { registerChange } from './change/verbs.ts';
 import { registerCluster } from './cluster/verbs.ts';
 import { registerCompletion } from './completion/verbs.ts';
@@ -42,6 +43,7 @@ const TREE: readonly (readonly [heading: string, ...registers: readonly Register
     registerExplain,
     registerMachine,
     registerPower,
+    registerBmcs,
     registerNetwork,
     registerDns,
     registerEvents,

@@ -60,6 +60,8 @@ export const EVENT_KINDS = {
     'An order about the power of a machine was given, or ended; the reason says how (docs/power.md).',
   'machine.recovery':
     'A machine that hangs is switched off and on again, or why it is not (`power.recover` of its Profile).',
+  'machine.bmc':
+    "Muster's own account on a BMC was made or got a new password, or that did not work; the reason says which (docs/power.md).",
   'machine.conflict': 'Two machines claim one identity.',
   'clock.doubted':
     "The boot host's clock is in doubt; the reason says which other clocks disagree. Nothing is issued, rotated or deleted meanwhile.",

@@ -23,6 +23,10 @@ const credentials = z
       description:
         'The Secret that holds the password; IPMI takes at most 20 octets. Only the boot host uses it.',
     }),
+    managed: z.enum(['beside', 'alone']).optional().meta({
+      description:
+        'With this log-in Muster makes an account `muster` of its own on each BMC, with a random password that only its vault has, and logs in by that from then on. beside: this account stays as it is. alone: it is switched off (docs/power.md).',
+    }),
   })
   .meta({ description: 'How Muster logs in.' });
 

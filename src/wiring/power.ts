@@ -9,6 +9,7 @@ import { type Reach, reachOf } from '../bmc/reach.ts';
 import type { RecoverRule } from '../bmc/recover.ts';
 import { watchSilence } from '../bmc/recovery.ts';
 import { followSigns } from '../bmc/signs.ts';
+import { startUpkeep } from '../bmc/upkeep.ts';
 import { watchPower } from '../bmc/watch.ts';
 import { conditionOf } from '../machines/condition.ts';
 import { openConsoles } from '../machines/console.files.ts';
@@ -31,7 +32,7 @@ export async function openPower(
   /** Why the cluster of a machine cannot do without it now. */
   needed: (machine: string) => Promise<string | undefined>,
 ) {
-  const { store, roster, catalog, events, given, agents, life } = state;
+  const { store, roster, catalog, events, given, agents, life, secrets } = state;
   const by = {
     profiles: () =>
       catalog.list('Profile').map(({ document: { metadata, spec } }) => ({ name: metadata.name, spec })),
@@ -61,7 +62,8 @@ export async function openPower(
       return value && since !== undefined ? { value, since } : undefined;
     },
     protocols: outside.bmcs,
-    log,
+    vault: secrets,
+    ...{ clock, log },
   });
   const signs = followSigns(events, (subject) => {
     const mac = parseMac(subject);
@@ -95,10 +97,9 @@ export async function openPower(
   });
   const unfollow = catalog.subscribe(() => consoles.sync());
   consoles.sync();
-  const unwatch = watchPower({
-    machines: () => roster.list().flatMap(({ name }) => (reach(name) ? [name] : [])),
-    ...{ orders, clock },
-  });
+  const machines = () => roster.list().flatMap(({ name }) => (reach(name) ? [name] : []));
+  const unwatch = watchPower({ machines, orders, clock });
+  const upkeep = startUpkeep({ machines, reach, connections, events, clock, log });
   const unwatchSilence = watchSilence({
     silent: () =>
       roster.list().flatMap((member) => (isSilent(member, roster.heartbeats) ? [member.name] : [])),
@@ -119,11 +120,13 @@ export async function openPower(
     look: orders.look.bind(orders),
     identify: orders.identify.bind(orders),
     forget: orders.forget.bind(orders),
+    rotate: upkeep.rotate.bind(upkeep),
     reach,
     known: (machine: string) => connections.known(machine),
     async close() {
       unwatch();
       unwatchSilence();
+      upkeep.close();
       signs.close();
       orders.close();
       unfollow();

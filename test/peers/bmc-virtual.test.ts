@@ -131,6 +131,19 @@ describe.each([3, 17])('IPMI with cipher suite %i', (suite) => {
     expect(await ipmitool(suite, ipmi, 'sel', 'list')).toMatch(/ACPI Power State.*S0/);
   });
 
+  test('an account that Muster makes is one of ipmitool, with its password', async () => {
+    const own = { user: 'muster', password: 'Sixteen-octets-1' };
+    const bmc = await openIpmi({ ...ipmi.access, suites: [suite as 3 | 17] });
+    await bmc.setAccount(own);
+    await bmc.close();
+    expect(await ipmitool(suite, ipmi, 'user', 'list', '1')).toMatch(/2 +muster .*ADMINISTRATOR/);
+    expect(await ipmitool(suite, ipmi, 'user', 'test', '2', '16', own.password)).toContain('Success');
+    const again = await openIpmi({ ...ipmi.access, ...own });
+    await again.switchOff('muster');
+    await again.close();
+    await expect(openIpmi({ ...ipmi.access, ...own })).rejects.toThrow();
+  });
+
   test('a changed password is the only one that opens a session', async () => {
     await ipmitool(suite, ipmi, 'user', 'set', 'password', '1', 'another');
     expect(await ipmitool(suite, ipmi, 'mc', 'info')).toContain('Unable to establish');

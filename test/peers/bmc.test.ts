@@ -146,6 +146,24 @@ describe('IPMI 2.0', () => {
     await Promise.all([bmc.close(), other.close()]);
   });
 
+  test('an account that Muster makes opens a session, gets a new password, and is switched off', async () => {
+    const own = { user: 'muster', password: 'Sixteen-octets-1' };
+    const opens = (password: string) =>
+      openIpmi({ ...ADA, ...own, password }).then(async (bmc) => {
+        await bmc.close();
+        return true;
+      });
+    await asked((bmc) => bmc.setAccount(own));
+    expect(await ipmitool('user', 'list', '1')).toMatch(/3 +muster .*ADMINISTRATOR/);
+    expect(await ipmitool('user', 'test', '3', '16', own.password)).toContain('Success');
+    expect(await opens(own.password)).toBe(true);
+    await asked((bmc) => bmc.setAccount({ ...own, password: 'Sixteen-octets-2' }));
+    await expect(opens(own.password)).rejects.toMatchObject({ code: 'password' });
+    expect(await opens('Sixteen-octets-2')).toBe(true);
+    await asked((bmc) => bmc.switchOff('muster'));
+    await expect(opens('Sixteen-octets-2')).rejects.toThrow();
+  });
+
   test('a wrong password and a stranger get no session, and the BMC none of the password', async () => {
     await expect(openIpmi({ ...ADA, password: 'wrong' })).rejects.toMatchObject({ code: 'password' });
     await expect(openIpmi({ ...ADA, user: 'eve' })).rejects.toMatchObject({ code: 'password' });

@@ -9,6 +9,7 @@ import type { Known } from '../../bmc/known.ts';
 import { type Order, PATIENCE, WANTS, type Want } from '../../bmc/order.ts';
 import type { PowerOrders, ReadPower } from '../../bmc/orders.ts';
 import type { Reach } from '../../bmc/reach.ts';
+import type { Upkeep } from '../../bmc/upkeep.ts';
 import type { Roster } from '../../machines/roster.ts';
 import { checkMachines, type Principal } from '../access.ts';
 import { dryRun, labelledPart, listOf, on, type Parsed, time, word } from '../contract/contract.ts';
@@ -27,6 +28,7 @@ export interface PowerDeps {
     /** How the BMC of a machine is reached; undefined: no document names one. */
     readonly reach: (machine: string) => Reach | undefined;
     readonly known: (machine: string) => Known | undefined;
+    readonly rotate: Upkeep['rotate'];
   };
 }
 
@@ -63,7 +65,7 @@ const powerView = z.strictObject({
 export type PowerView = Parsed<z.output<typeof powerView>>;
 const list = listOf('PowerList', powerView);
 
-const stamp = (at: number): string => timestamp(at as Millis);
+export const stamp = (at: number): string => timestamp(at as Millis);
 
 const shownOrder = ({ id, want, boot, by, at, step, rung, end }: Order) => ({
   ...{ id, order: want, by, at: stamp(at), step, attempts: rung + 1 },
@@ -94,7 +96,7 @@ const MOST = 1000;
 const AT_ONCE = 64;
 
 /** The machines that a request names, or selects; those have a BMC. */
-function chosen(
+export function chosen(
   { machines, labels }: { readonly machines: readonly string[]; readonly labels?: string | undefined },
   deps: PowerDeps,
   isMine: (machine: string) => boolean,
@@ -112,7 +114,7 @@ function chosen(
   return [...new Set([...named, ...selected])];
 }
 
-function checked(found: readonly string[]): readonly string[] {
+export function checked(found: readonly string[]): readonly string[] {
   if (found.length > MOST)
     throw new MusterError('E_USAGE', `these are ${found.length} machines; name at most ${MOST} at once`);
   return found;
@@ -176,7 +178,7 @@ async function lookedAt(items: readonly PowerView[], deps: PowerDeps) {
 }
 
 /** For whom an order counts: the operator, or what the server does by itself. */
-const nameOf = (principal: Principal | undefined): string => principal?.name ?? 'unknown';
+export const nameOf = (principal: Principal | undefined): string => principal?.name ?? 'unknown';
 
 export const POWER = [
   operation(

@@ -47,6 +47,7 @@ import {
   sessionKey,
 } from './session.ts';
 import { activateSol, deactivateSol, HELD_ELSEWHERE, roomIn, SolLine } from './sol.ts';
+import { setUser, switchUserOff } from './users.ts';
 
 export interface IpmiAccess {
   readonly address: string;
@@ -354,6 +355,14 @@ class IpmiSession implements Bmc {
     if (first.completion !== HELD_ELSEWHERE || !take) return first;
     await this.command(deactivateSol);
     return asked();
+  }
+
+  setAccount(login: Parameters<Bmc['setAccount']>[0]) {
+    return setUser((command) => this.command(command), login);
+  }
+
+  switchOff(user: string) {
+    return switchUserOff((command) => this.command(command), user);
   }
 
   async close() {

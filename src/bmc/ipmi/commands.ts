@@ -88,3 +88,33 @@ export function bootIn(data: Buffer): BootOnce | undefined {
   const target = (flags & VALID) === 0 ? 'none' : found;
   return { target, uefi: (flags & UEFI) !== 0, persistent: (flags & PERSISTENT) !== 0 };
 }
+
+/** The channel that a command comes by, whichever number it has: boards number them differently. */
+const THIS_CHANNEL = 0x0e;
+/** The access of a user by IPMI, and the changes of it (sections 22.26 to 22.31). */
+export const userAccess = (id: number): Command => of(APPLICATION, 0x44, THIS_CHANNEL, id);
+/** How many users a BMC has room for. */
+export const usersIn = (data: Buffer): number => (data[0] ?? 0) & 0x3f;
+export const userName = (id: number): Command => of(APPLICATION, 0x46, id);
+export const nameIn = (data: Buffer): string => data.toString('latin1').replace(/\0.*$/s, '');
+/** A field of 16 octets. */
+const field = (text: string): Buffer => Buffer.concat([Buffer.from(text), Buffer.alloc(16)]).subarray(0, 16);
+export const setUserName = (id: number, name: string): Command => ({
+  netFn: APPLICATION,
+  command: 0x45,
+  data: Buffer.concat([Buffer.from([id]), field(name)]),
+});
+export const setUserPassword = (id: number, password: string): Command => ({
+  netFn: APPLICATION,
+  command: 0x47,
+  data: Buffer.concat([Buffer.from([id, 2]), field(password)]),
+});
+export const enableUser = (id: number, enabled: boolean): Command => ({
+  netFn: APPLICATION,
+  command: 0x47,
+  data: Buffer.concat([Buffer.from([id, enabled ? 1 : 0]), field('')]),
+});
+/** Lets a user in by messages of IPMI, as an administrator. */
+export const setUserAccess = (id: number): Command => of(APPLICATION, 0x43, 0x90 | THIS_CHANNEL, id, 4, 0);
+/** Lets a user have the serial console. */
+export const setUserConsole = (id: number): Command => of(APPLICATION, 0x4c, THIS_CHANNEL, id, 2, 0, 0, 0);

@@ -5,6 +5,7 @@ import type { TLSSocket } from 'node:tls';
 import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
 import { type Bmc, BmcFault } from '../bmc.ts';
 import { LATER, quirksOf } from '../quirks.ts';
+import { setAccount, switchAccountOff } from './accounts.ts';
 import {
   bootChange,
   bootIn,
@@ -280,6 +281,14 @@ class RedfishSession implements Bmc {
         ? { IndicatorLED: lit ? 'Blinking' : 'Off' }
         : { LocationIndicatorActive: lit };
     await this.#link.patch(this.#system, change, etag);
+  }
+
+  setAccount(login: Parameters<Bmc['setAccount']>[0]) {
+    return setAccount(this.#link, login);
+  }
+
+  switchOff(user: string) {
+    return switchAccountOff(this.#link, user);
   }
 
   close() {

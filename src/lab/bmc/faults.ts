@@ -49,6 +49,9 @@ export const traits = z.strictObject({
     .meta({
       description: 'So many wrong passwords in a row shut an account for a while.',
     }),
+  accounts: z.literal('slots').optional().meta({
+    description: 'Redfish lists all slots of accounts, makes none, and changes one only as a whole.',
+  }),
   suites: z
     .array(z.union([z.literal(3), z.literal(17)]))
     .min(1)

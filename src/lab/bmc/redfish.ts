@@ -268,7 +268,9 @@ export class RedfishService {
         collection(
           path,
           'ManagerAccount',
-          accounts.flatMap(({ name }, number) => (name === '' ? [] : [`${ACCOUNTS}/${number}`])),
+          accounts.flatMap(({ name }, number) =>
+            number > 0 && (name !== '' || this.#hasSlots) ? [`${ACCOUNTS}/${number}`] : [],
+          ),
         ),
     };
     const found = lists[path];
@@ -288,9 +290,13 @@ export class RedfishService {
     return this.#controller.identity.macs;
   }
 
+  get #hasSlots(): boolean {
+    return this.#controller.traits.accounts === 'slots';
+  }
+
   #accountBody(path: string, number: number): Body | undefined {
     const account = this.#controller.accounts[number];
-    if (!account || account.name === '') return undefined;
+    if (!account || (account.name === '' && !this.#hasSlots)) return undefined;
     return {
       ...head(path, 'ManagerAccount.v1_7_0.ManagerAccount', 'Account'),
       UserName: account.name,
@@ -365,7 +371,10 @@ export class RedfishService {
     }
     if (method === 'POST' && path === ACCOUNTS) return this.#newAccount(fields);
     const account = kind === 'Accounts' ? this.#controller.accounts[Number(number)] : undefined;
-    if (!account || account.name === '') return MISSING;
+    if (!account || (account.name === '' && !this.#hasSlots)) return MISSING;
+    // As iDRAC does: a new one in a slot is whole, or it is refused.
+    if (account.name === '' && !['UserName', 'Password', 'RoleId', 'Enabled'].every((one) => one in fields))
+      return failure(400, 'PropertyMissing', 'The account is not whole.');
     if (method === 'DELETE') Object.assign(account, { name: '', password: '', enabled: false, privilege: 0 });
     else if (method === 'PATCH') Object.assign(account, accountFields(fields));
     else return failure(405, 'OperationNotAllowed', 'The method is not allowed.');
@@ -418,6 +427,7 @@ export class RedfishService {
   }
 
   #newAccount(fields: Body): RedfishAnswer {
+    if (this.#hasSlots) return failure(405, 'OperationNotAllowed', 'The method is not allowed.');
     const { accounts } = this.#controller;
     const number = accounts.findIndex(({ name }, slot) => slot > 0 && name === '');
     const name = textOf(fields.UserName);

@@ -110,6 +110,7 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
     { json: { mac: '52:54:00:aa:00:22', name: 'm2' }, would: 'put document/Machine/m2' },
   ],
   ['POST /v1/power', { json: { order: 'on', machines: ['node-1'] }, would: 'E_BMC' }],
+  ['POST /v1/bmcs/rotate', { json: { machines: ['node-1'] }, would: 'E_BMC' }],
   ['POST /v1/machines/node-1/identify', { json: {}, would: 'E_BMC' }],
   ['POST /v1/machines/node-1/console', { json: { text: 'root' }, would: 'E_BMC' }],
   ['DELETE /v1/machines/node-1/bmc', { would: 'nothing' }],

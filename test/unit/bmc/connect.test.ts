@@ -1,13 +1,15 @@
 /** How Muster reaches BMCs: protocol, trust, log-ins that are refused, one at a time. */
 import { beforeEach, expect, test } from 'vitest';
+import { systemClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { Bmc } from '../../../src/bmc/bmc.ts';
 import { type ConnectDeps, openConnections } from '../../../src/bmc/connect.ts';
 import { type Reach, reachOf } from '../../../src/bmc/reach.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
-import { bmcsOf, MemoryBmc } from './memory.ts';
+import { bmcsOf, MemoryBmc, memoryVault } from './memory.ts';
 
 let store: ReturnType<typeof openMemoryStore>;
+let vault: ReturnType<typeof memoryVault>;
 let bmc: MemoryBmc;
 let bmcs: ReturnType<typeof bmcsOf>;
 /** The value of each Secret by `secret/key`. */
@@ -15,6 +17,7 @@ let secrets: Map<string, { readonly value: Buffer; readonly since: number }>;
 
 beforeEach(() => {
   store = openMemoryStore();
+  vault = memoryVault();
   bmc = new MemoryBmc();
   bmcs = bmcsOf(new Map([['10.78.0.10', bmc]]));
   secrets = new Map([['bmc/password', { value: Buffer.from('right\n'), since: 1 }]]);
@@ -27,7 +30,7 @@ const reach = (more: Partial<Reach> = {}): Reach => ({
 });
 const open = () => {
   const deps: ConnectDeps = {
-    ...{ store, protocols: bmcs, log: silentLog },
+    ...{ store, protocols: bmcs, log: silentLog, vault, clock: systemClock },
     secret: (name, key) => secrets.get(`${name}/${key}`),
   };
   return openConnections(deps);

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { parsed } from '../../../src/base/foreign-json.ts';
 import { BOOT_TARGETS, POWER_ORDERS } from '../../../src/bmc/bmc.ts';
-import { bootIn, getBoot, powerIn, setBoot } from '../../../src/bmc/ipmi/commands.ts';
+import { bootIn, getBoot, nameIn, powerIn, setBoot, usersIn } from '../../../src/bmc/ipmi/commands.ts';
 import {
   decodeAnswer,
   decodeFrame,
@@ -44,6 +44,7 @@ it('damaged datagrams of IPMI are a value or a reason, and what is sealed stays 
     if (answer.ok) bootIn(answer.value.data);
     bootIn(octets);
     powerIn(octets);
+    if (usersIn(octets) > 63 || nameIn(octets).length > octets.length) throw new Error('has no end');
     readOpenAnswer(octets, EXCHANGE);
     if (readRakp2(octets, EXCHANGE, 2).ok) throw new Error('proved nothing, and was believed');
     if (readRakp4(octets, EXCHANGE, 2, PART, Buffer.alloc(32)).ok) throw new Error('has no key');

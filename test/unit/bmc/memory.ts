@@ -12,6 +12,10 @@ export class MemoryBmc {
   /** Open sessions. */
   sessions = 0;
   password = 'right';
+  /** The password of Muster's own account, once that was made. */
+  own: string | undefined;
+  /** Accounts that were switched off. */
+  readonly off: string[] = [];
   pin = 'a'.repeat(64);
   systems = 1;
   speaks: readonly ('redfish' | 'ipmi')[] = ['redfish', 'ipmi'];
@@ -45,6 +49,11 @@ export class MemoryBmc {
           this.did.push(`boot ${target}`);
           this.boot = { target, uefi, persistent: false };
         }),
+      setAccount: ({ password }) =>
+        ask(() => {
+          this.own = password;
+        }),
+      switchOff: (user) => ask(() => void this.off.push(user)),
       identify: (seconds) => ask(() => void this.did.push(`lamp ${seconds}`)),
       ...(protocol === 'ipmi' && {
         console: (use: ConsoleUse) =>
@@ -77,7 +86,8 @@ export function bmcsOf(bmcs: ReadonlyMap<string, MemoryBmc>): Protocols & {
     tried.push(`${protocol} ${address}:${port ?? ''} ${user}`);
     const bmc = bmcs.get(address);
     if (!bmc?.speaks.includes(protocol)) throw new BmcFault('unreachable', 'nobody answers');
-    if (bmc.password !== password) throw new BmcFault('password', 'the password is wrong');
+    const right = user === 'muster' && bmc.own !== undefined ? bmc.own : bmc.password;
+    if (right !== password || bmc.off.includes(user)) throw new BmcFault('password', 'the password is wrong');
     return bmc;
   };
   return {
@@ -97,5 +107,15 @@ export function bmcsOf(bmcs: ReadonlyMap<string, MemoryBmc>): Protocols & {
       if (system !== undefined) tried.push(`system ${system}`);
       return bmc.session('redfish');
     },
+  };
+}
+
+/** A vault in memory. */
+export function memoryVault() {
+  const kept = new Map<string, string>();
+  return {
+    kept,
+    get: async (name: string) => kept.get(name),
+    put: async (name: string, text: string) => void kept.set(name, text),
   };
 }

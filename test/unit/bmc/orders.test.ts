@@ -10,7 +10,7 @@ import { reachOf } from '../../../src/bmc/reach.ts';
 import { followSigns } from '../../../src/bmc/signs.ts';
 import type { EventListener, MusterEvent, NewEvent } from '../../../src/events/event.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
-import { bmcsOf, MemoryBmc } from './memory.ts';
+import { bmcsOf, MemoryBmc, memoryVault } from './memory.ts';
 
 const MACHINES = ['node-1', 'node-2', 'node-3'];
 const addressOf = (machine: string): string => `10.78.0.${machine.slice(-1)}`;
@@ -44,7 +44,10 @@ async function start(): Promise<PowerOrders> {
   const password = { valueFrom: { secret: 'bmc', key: 'password' } };
   return openPowerOrders({
     ...{ store, clock, log: silentLog, events: { record } },
-    connections: await openConnections({ store, protocols, secret, log: silentLog }),
+    connections: await openConnections({
+      ...{ store, protocols, secret, clock, log: silentLog },
+      vault: memoryVault(),
+    }),
     signs: followSigns(log, (subject) => (subject === '52:54:00:aa:00:01' ? 'node-1' : subject)),
     reach: (machine) =>
       MACHINES.includes(machine)

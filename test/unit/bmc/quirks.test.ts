@@ -10,7 +10,9 @@ const read = (...file: readonly string[]): string => readFileSync(path.join(...f
 
 test('each row names a test that exists, and is listed in docs/power.md', () => {
   const tests = [
-    ...['quirks', 'order', 'redfish', 'ipmi'].map((name) => read(import.meta.dirname, `${name}.test.ts`)),
+    ...['quirks', 'order', 'redfish', 'ipmi', 'account'].map((name) =>
+      read(import.meta.dirname, `${name}.test.ts`),
+    ),
     read('test/peers/bmc.test.ts'),
   ];
   const page = read('docs/power.md');

@@ -180,7 +180,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     ['Profile', 'Machine'].flatMap((kind) =>
       [
-        ...['protocol', 'credentials.user', 'certificate.sha256', 'certificate.ca'],
+        ...['protocol', 'credentials.user', 'credentials.managed', 'certificate.sha256', 'certificate.ca'],
         ...['credentials.password.valueFrom.secret', 'credentials.password.valueFrom.key'],
         ...(kind === 'Machine' ? ['address', 'port', 'system'] : []),
       ].map((field) => [`${kind}: spec.bmc.${field}`, 'test/unit/bmc/connect.test.ts']),

@@ -1,0 +1,151 @@
+/**
+ * Keeps Muster's own accounts on BMCs as documents and operators ask: makes them at the first
+ * contact, and replaces their passwords. What is to be done follows from what is stored, so a
+ * server that starts goes on with it.
+ */
+import type { Clock } from '../base/clock.ts';
+import { duration, type Millis } from '../base/duration.ts';
+import { MusterError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { apart } from '../base/rehearsal.ts';
+import type { EventSink } from '../events/event.ts';
+import { owes } from './account.ts';
+import { type Connections, KEPT } from './connect.ts';
+import type { Known } from './known.ts';
+import { faultOf } from './orders.ts';
+import type { Reach } from './reach.ts';
+
+const EVERY: Millis = duration('15s');
+/** How many BMCs are worked on at the same time. */
+const AT_ONCE = 16;
+/** An order ends with a name after so many tries; what documents ask for is tried again, later. */
+const TRIES = 3;
+const FIRST_RETRY: Millis = duration('15s');
+const LAST_RETRY: Millis = duration('1h');
+
+interface UpkeepDeps {
+  /** The machines that have a BMC. */
+  readonly machines: () => readonly string[];
+  readonly reach: (machine: string) => Reach | undefined;
+  readonly connections: Pick<Connections, 'keep' | 'known' | 'note'>;
+  readonly events: EventSink;
+  readonly clock: Pick<Clock, 'after' | 'now'>;
+  readonly log: Log;
+}
+
+export interface Upkeep {
+  /**
+   * Orders new passwords; the order is durable when this resolves.
+   *
+   * @throws {MusterError} E_BMC when the documents of one do not let Muster have an account there
+   */
+  rotate(machines: readonly string[], by: string): Promise<void>;
+  close(): void;
+}
+
+/** Starts the upkeep. */
+export function startUpkeep(deps: UpkeepDeps): Upkeep {
+  const upkeep = new Rounds(deps);
+  void apart(() => upkeep.wait());
+  return upkeep;
+}
+
+/** Whether it is time to try again what failed before. */
+function isTime({ fault }: Pick<Known, 'fault'>, now: number): boolean {
+  if (fault === undefined) return true;
+  const span = Math.min(LAST_RETRY, FIRST_RETRY * 2 ** (fault.times - 1));
+  return Math.abs(now - fault.at) >= span;
+}
+
+class Rounds implements Upkeep {
+  readonly #deps: UpkeepDeps;
+  /** The machines that are worked on now. */
+  readonly #busy = new Set<string>();
+  #cancel: () => void = () => {};
+  #closed = false;
+
+  constructor(deps: UpkeepDeps) {
+    this.#deps = deps;
+  }
+
+  wait(): void {
+    if (!this.#closed) this.#cancel = this.#deps.clock.after(EVERY, () => void this.#round());
+  }
+
+  async rotate(machines: readonly string[], by: string): Promise<void> {
+    const { reach, connections, clock } = this.#deps;
+    const due = { by, at: clock.now() };
+    const reached = machines.map((machine) => [machine, mustManage(machine, reach(machine))] as const);
+    for (const [machine, to] of reached) await connections.note(machine, to, { due, fault: undefined });
+    void apart(() => this.#all(machines));
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancel();
+  }
+
+  async #round(): Promise<void> {
+    await this.#all(this.#deps.machines());
+    this.wait();
+  }
+
+  async #all(machines: readonly string[]): Promise<void> {
+    const { reach, connections, clock } = this.#deps;
+    const left = machines.filter((machine) => {
+      const to = reach(machine);
+      if (to?.credentials?.managed === undefined || this.#busy.has(machine)) return false;
+      const known = connections.known(machine);
+      return owes(to, known) && isTime(known ?? {}, clock.now());
+    });
+    for (const machine of left) this.#busy.add(machine);
+    const worker = async (): Promise<void> => {
+      for (let next = left.pop(); next !== undefined; next = left.pop()) {
+        if (!this.#closed) await this.#one(next);
+        this.#busy.delete(next);
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  }
+
+  async #one(machine: string): Promise<void> {
+    const { reach, connections, clock, log } = this.#deps;
+    const to = reach(machine);
+    if (!to) return;
+    const before = connections.known(machine);
+    try {
+      const kept = await connections.keep(machine, to);
+      if (connections.known(machine)?.fault) await connections.note(machine, to, { fault: undefined });
+      for (const code of kept) this.#record(machine, code, KEPT[code], before);
+    } catch (error) {
+      const { code, message } = faultOf(error);
+      const times = (before?.fault?.times ?? 0) + 1;
+      const isOver = before?.due !== undefined && times >= TRIES;
+      const fault = { code, message, times, at: clock.now() };
+      await connections
+        .note(machine, to, { fault, ...(isOver && { due: undefined }) })
+        .catch((err: unknown) => log.warn({ err, machine }, 'what became of an account is not stored'));
+      if (before?.fault?.code !== code || isOver) this.#record(machine, code, message, before);
+    }
+  }
+
+  #record(machine: string, code: string, text: string, before: Known | undefined): void {
+    this.#deps.events.record({
+      kind: 'machine.bmc',
+      subject: machine,
+      reason: { code, text },
+      fields: { ...(before?.due && { by: before.due.by }) },
+    });
+  }
+}
+
+/** @throws {MusterError} E_BMC when the documents of a machine let Muster have no account there */
+export function mustManage(machine: string, reach: Reach | undefined): Reach {
+  if (reach?.credentials?.managed !== undefined) return reach;
+  throw new MusterError(
+    'E_BMC',
+    reach
+      ? `${machine} has a password of yours in Secret "${reach.credentials?.password.valueFrom.secret}"; with \`managed: beside\` in its bmc.credentials Muster makes an account of its own, whose password it replaces`
+      : `no document names a BMC of ${machine}`,
+  );
+}

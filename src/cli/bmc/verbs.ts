@@ -1,0 +1,38 @@
+/** Registers `muster bmc ls|rotate`. */
+import { outputOption, type Register, withExamples, withServer } from '../register.ts';
+
+export const registerBmcs: Register = (program, io, finish) => {
+  const bmc = program
+    .command('bmc')
+    .summary("accounts on the machines' management controllers")
+    .description(
+      'Shows how Muster logs in to the BMCs of machines, and replaces the passwords of its own accounts there.',
+    );
+  const ls = withServer(
+    bmc
+      .command('ls')
+      .summary('list BMCs, accounts, and the age of their passwords')
+      .description(
+        'Lists the BMCs of machines: the account by which Muster logs in, when it made the password of its own account, and what could not be done.',
+      )
+      .option('-l, --selector <labels>', 'those with these labels: key=value,key!=value')
+      .addOption(outputOption('table', 'wide', 'json', 'yaml')),
+  ).action(async (options) => finish(await (await import('./bmc.ts')).listBmcs(options, io)));
+  withExamples(ls, ['muster bmc ls -l rack=a', 'see which passwords are old']);
+  const rotate = withServer(
+    bmc
+      .command('rotate')
+      .summary("replace the passwords of Muster's own accounts")
+      .description(
+        "Gives Muster's own account on each BMC a new random password, logs in with it, and only then forgets the old one. It can be interrupted at any time: the server goes on, and tries both. Exit code 1: one BMC did not take it.",
+      )
+      .argument('[machine...]', 'names')
+      .option('-l, --selector <labels>', 'those with these labels that have a BMC: key=value,key!=value')
+      .option('--dry-run', 'show what it is about, and change nothing')
+      .option('--yes', 'needed for more than one machine, after the preview')
+      .addOption(outputOption('table', 'wide', 'json', 'yaml')),
+  ).action(async (machines: string[], options) =>
+    finish(await (await import('./bmc.ts')).rotateBmcs(machines, options, io)),
+  );
+  withExamples(rotate, ['muster bmc rotate -l rack=a --yes', 'after somebody left who had the vault']);
+};
