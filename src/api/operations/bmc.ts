@@ -55,6 +55,7 @@ export const BMCS = [
     {
       access: 'view',
       within: true,
+      costly: true,
       summary:
         'Lists the BMCs of machines: how Muster logs in, and how old the passwords of its own accounts are.',
       query: z.strictObject(labelledPart),

@@ -51,7 +51,7 @@ export async function listBmcs(options: BmcOptions, io: Io): Promise<number> {
   return EXIT.ok;
 }
 
-const LOOK_EVERY: Millis = millis(500);
+const LOOK_EVERY: Millis = millis(1000);
 
 /** `muster bmc rotate`: orders it, and follows it to the end. */
 export async function rotateBmcs(

@@ -180,12 +180,14 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     ['Profile', 'Machine'].flatMap((kind) =>
       [
-        ...['protocol', 'credentials.user', 'credentials.managed', 'certificate.sha256', 'certificate.ca'],
+        ...['protocol', 'credentials.user', 'certificate.sha256', 'certificate.ca'],
         ...['credentials.password.valueFrom.secret', 'credentials.password.valueFrom.key'],
         ...(kind === 'Machine' ? ['address', 'port', 'system'] : []),
       ].map((field) => [`${kind}: spec.bmc.${field}`, 'test/unit/bmc/connect.test.ts']),
     ),
   ),
+  'Profile: spec.bmc.credentials.managed': 'test/unit/bmc/account.test.ts',
+  'Machine: spec.bmc.credentials.managed': 'test/unit/bmc/account.test.ts',
   ...Object.fromEntries(
     ['after', 'perHour', 'silentAtMost'].map((field) => [
       `Profile: spec.power.recover.${field}`,
