@@ -94,7 +94,7 @@ export async function openConnections(deps: ConnectDeps): Promise<Connections> {
   return connections;
 }
 
-/** A log-in that may work. `own`: one of Muster's own account, and under which machine it is kept. */
+/** A log-in that may work. `own`: of Muster's account, and under which machine it is kept. */
 interface Login {
   /** Names it in what is known: never its password. */
   readonly id: string;

@@ -1,4 +1,4 @@
-/** What Muster has learnt of a BMC: protocol, certificate, refused log-ins, its own account. Pure. */
+/** What Muster has learnt of a BMC: protocol, certificate, refused log-ins, own account. Pure. */
 import { z } from 'zod';
 import { parsed } from '../base/foreign-json.ts';
 import { BMC_FAULTS } from './bmc.ts';

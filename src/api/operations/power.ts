@@ -114,6 +114,7 @@ export function chosen(
   return [...new Set([...named, ...selected])];
 }
 
+/** @throws {MusterError} E_USAGE for more machines than one request may name */
 export function checked(found: readonly string[]): readonly string[] {
   if (found.length > MOST)
     throw new MusterError('E_USAGE', `these are ${found.length} machines; name at most ${MOST} at once`);

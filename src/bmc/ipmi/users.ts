@@ -1,4 +1,4 @@
-/** Accounts of a BMC by IPMI (sections 22.26 to 22.31). Whoever calls has a session for `ask`. */
+/** Accounts of a BMC by IPMI (sections 22.26 to 22.31). `ask` sends a command in a session. */
 import { BmcFault } from '../bmc.ts';
 import {
   type Command,

@@ -53,7 +53,11 @@ export async function listBmcs(options: BmcOptions, io: Io): Promise<number> {
 
 const LOOK_EVERY: Millis = millis(1000);
 
-/** `muster bmc rotate`: orders it, and follows it to the end. */
+/**
+ * `muster bmc rotate`: orders it, and follows it to the end.
+ *
+ * @throws {MusterError} E_USAGE without any machine
+ */
 export async function rotateBmcs(
   machines: readonly string[],
   options: BmcOptions & { readonly yes?: boolean; readonly dryRun?: boolean },
