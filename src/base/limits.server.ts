@@ -75,7 +75,8 @@ export const MACHINE_HTTP_LIMITS: HttpLimits = {
 };
 
 /**
- * Closes new connections that exceed the limits, and logs this at most once a minute. `standing`:
+ * Closes new connections that exceed the limits, and logs this at most once a minute, and keeps the
+ * server's time limits from counting against clients what this process needed itself. `standing`:
  * what is known of an address; default: every address counts as this host's.
  */
 export function limitConnections(
@@ -85,6 +86,7 @@ export function limitConnections(
   standing: (address: string) => Standing,
 ): void {
   server.maxConnections = limits.connections;
+  countOwnDelay(server);
   const shares = { host: limits.perClient, machine: limits.perMachine, stranger: limits.perStranger };
   let strangers = 0;
   const perClient = new Map<string, number>();
@@ -115,6 +117,49 @@ export function limitConnections(
       else perClient.delete(peer);
     });
   });
+}
+
+/**
+ * Node judges by the clock whether a request is late, also one that is here and waits unread while
+ * this thread is busy. So the server's time limits are longer by what the thread was late itself.
+ */
+function countOwnDelay(server: Server): void {
+  for (const name of ['headersTimeout', 'requestTimeout'] as const) {
+    const limit = server[name];
+    Object.defineProperty(server, name, { get: () => limit + ownDelay(limit) });
+  }
+}
+
+/** How often this thread looks whether it is late. */
+const LOOK_EVERY_MS = 100;
+/** Delays are remembered for so long: longer than any time limit of a machine. */
+const REMEMBERED_MS = 120_000;
+
+/** Moments at which this thread was late, the oldest first, and by how many milliseconds. */
+let memoDelays: { readonly at: number; readonly late: number }[] | undefined;
+let lookedAt = 0;
+
+/** By how many milliseconds this thread was late in the last `span`, and is at this moment. */
+function ownDelay(span: number): number {
+  if (memoDelays === undefined) {
+    memoDelays = [];
+    lookedAt = performance.now();
+    setInterval(look, LOOK_EVERY_MS).unref();
+  }
+  const now = performance.now();
+  let sum = Math.max(0, now - lookedAt - LOOK_EVERY_MS);
+  // What came before a delay counts too, because the request may be older by that delay.
+  for (let n = memoDelays.length - 1; n >= 0 && memoDelays[n]!.at > now - span - sum; n--)
+    sum += memoDelays[n]!.late;
+  return sum;
+}
+
+function look(): void {
+  const now = performance.now();
+  const late = now - lookedAt - LOOK_EVERY_MS;
+  lookedAt = now;
+  if (late > LOOK_EVERY_MS) memoDelays!.push({ at: now, late });
+  while (memoDelays!.length > 0 && memoDelays![0]!.at < now - REMEMBERED_MS) memoDelays!.shift();
 }
 
 /**

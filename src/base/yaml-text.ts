@@ -4,6 +4,8 @@
  * styles, this is ten times as fast as a general writer.
  */
 
+import { isShared } from './shared.ts';
+
 export type Plain =
   | string
   | number
@@ -31,8 +33,20 @@ function node(value: Plain, indent: number): string {
   return result === '' ? ' {}' : result;
 }
 
+/** Shared items of lists as they are written at an indentation. */
+const memoItems = new WeakMap<object, { readonly indent: number; readonly text: string }>();
+
 /** A list item; its mapping begins on the line of the dash. */
 function inline(item: Plain, indent: number): string {
+  if (!isShared(item)) return itemText(item, indent);
+  const known = memoItems.get(item as object);
+  if (known?.indent === indent) return known.text;
+  const text = itemText(item, indent);
+  memoItems.set(item as object, { indent, text });
+  return text;
+}
+
+function itemText(item: Plain, indent: number): string {
   const written = node(item, indent);
   return written.startsWith('\n') ? ` ${written.slice(indent + 1)}` : written;
 }

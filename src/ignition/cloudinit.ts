@@ -1,5 +1,6 @@
 /** Writes a NodeConfig as the four documents of cloud-init's NoCloud data source. */
 import type { Mac } from '../base/mac.ts';
+import { isShared, shared } from '../base/shared.ts';
 import { type Plain, yamlText } from '../base/yaml-text.ts';
 import type { NodeUnit } from '../resources/nodeconfig.ts';
 import {
@@ -76,12 +77,11 @@ export function cloudInit(input: CloudInitInput): CloudInitDocuments {
   );
   const networkd = own ? networkdFiles(interfaces, { prefix: '05', bootMac: input.bootMac }) : [];
   const fits = fitsArgument(network);
-  let userData: string | undefined;
   return {
     files: {
+      // A machine reads it once per boot, and it has the agent's scripts: it is not kept.
       get 'user-data'() {
-        userData ??= `#cloud-config\n${yamlText(input.extras.reduce(mergeCloudConfig, cloudConfig(input, networkd)))}`;
-        return userData;
+        return `#cloud-config\n${yamlText(input.extras.reduce(mergeCloudConfig, cloudConfig(input, networkd)))}`;
       },
       get 'meta-data'() {
         return yamlText({ 'instance-id': input.instanceId, 'local-hostname': input.hostname });
@@ -172,7 +172,20 @@ const isNumeric = ({ owner = '', group = '' }: PlainFile): boolean => /^\d/.test
 const chownCommand = (file: PlainFile): readonly string[] =>
   isNumeric(file) ? [`chown ${ownerOf(file)} ${shellWord(file.path)}`] : [];
 
+/** Entries of `write_files` for shared files. */
+const memoWritten = new WeakMap<PlainFile, Mapping>();
+
 function writeFile(file: PlainFile, homes: readonly string[]): Mapping {
+  if (!isShared(file) || homes.some((home) => file.path.startsWith(home))) return entryOf(file, homes);
+  let entry = memoWritten.get(file);
+  if (entry === undefined) {
+    entry = shared(entryOf(file, []));
+    memoWritten.set(file, entry);
+  }
+  return entry;
+}
+
+function entryOf(file: PlainFile, homes: readonly string[]): Mapping {
   const owner = isNumeric(file) ? 'root:root' : ownerOf(file);
   return {
     path: file.path,

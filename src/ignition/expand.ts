@@ -4,6 +4,7 @@
  */
 import { setBounded } from '../base/aged.ts';
 import type { Fault } from '../base/errors.ts';
+import { isShared, shared } from '../base/shared.ts';
 import { pathText } from '../resources/document.ts';
 import { type NodeConfig, nodeConfig } from '../resources/nodeconfig.ts';
 import { schemaAt } from '../resources/walk.ts';
@@ -66,6 +67,36 @@ function settle(value: unknown, path: (string | number)[], slots: Slot[], size: 
     return value;
   }
   if (typeof value !== 'object' || value === null) return value;
+  return isShared(value) ? settleShared(value, path, slots, size) : settleFields(value, path, slots, size);
+}
+
+/** Shared values that no template names, finished. */
+const memoSettled = new WeakMap<object, { readonly settled: object; readonly length: number }>();
+
+function settleShared(
+  value: object,
+  path: (string | number)[],
+  slots: Slot[],
+  size: { length: number },
+): object {
+  const known = memoSettled.get(value);
+  if (known !== undefined) {
+    size.length += known.length;
+    return known.settled;
+  }
+  const before = { slots: slots.length, length: size.length };
+  const settled = settleFields(value, path, slots, size);
+  if (slots.length > before.slots) return settled;
+  memoSettled.set(value, { settled: shared(settled), length: size.length - before.length });
+  return settled;
+}
+
+function settleFields(
+  value: object,
+  path: (string | number)[],
+  slots: Slot[],
+  size: { length: number },
+): object {
   let changed: Record<string | number, unknown> | undefined;
   for (const [key, inner] of Object.entries(value)) {
     path.push(Array.isArray(value) ? Number(key) : key);

@@ -7,6 +7,7 @@
  * kernel modules and packages are united. Every
  * other list and every plain value is replaced.
  */
+import { isShared } from '../base/shared.ts';
 import { pathText } from '../resources/document.ts';
 import { interfaceKey, type NodeInterface } from '../resources/node-network.ts';
 import type { NodeConfig, NodeUser } from '../resources/nodeconfig.ts';
@@ -141,8 +142,7 @@ function trace(value: Node, source: Source, place: string): Traced {
     const key = KEYS[place] ?? (UNITED.has(place) ? String : undefined);
     if (!key) return { value, source };
     const items = new Map<string, Traced>();
-    for (const [n, item] of value.entries())
-      items.set(key(item as Item), trace(item, { ...source, path: [...source.path, n] }, place));
+    for (const [n, item] of value.entries()) items.set(key(item as Item), traceItem(item, source, n, place));
     return { value, items };
   }
   if (typeof value === 'object' && value !== null) {
@@ -155,6 +155,20 @@ function trace(value: Node, source: Source, place: string): Traced {
     return { value, fields };
   }
   return { value, source };
+}
+
+/** The traced form of a shared item, at its place in the documents of that name. */
+const memoItems = new WeakMap<
+  object,
+  { readonly document: string; readonly n: number; readonly traced: Traced }
+>();
+
+function traceItem(item: Node, source: Source, n: number, place: string): Traced {
+  const known = isShared(item) ? memoItems.get(item as object) : undefined;
+  if (known?.document === source.document && known.n === n) return known.traced;
+  const traced = trace(item, { ...source, path: [...source.path, n] }, place);
+  if (isShared(item)) memoItems.set(item as object, { document: source.document, n, traced });
+  return traced;
 }
 
 function combine(wide: Traced | undefined, narrow: Traced, place: string): Traced {

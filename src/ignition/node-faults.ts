@@ -30,16 +30,20 @@ const fault = (path: Path, message: string): NodeFault => ({ path, message });
 const DIRECTORIES =
   /^\/(bin|boot|etc|home|lib|lib64|media|mnt|opt|root|run|sbin|srv|tmp|usr|var|etc\/systemd(\/(system|network))?|etc\/ssh|etc\/ssl(\/certs)?|usr\/(bin|lib|local|sbin|share)|usr\/local\/(bin|lib|sbin|share)|var\/(lib|log|tmp|cache))$/;
 
+/** Octets that a name may have; a UTF-16 unit has at most three in UTF-8. */
+const NAME_MAX = 255;
+
 function fileFaults({ files = [] }: NodeConfig): NodeFault[] {
-  const paths = new Set(files.map(({ path }) => path).filter((path) => !DIRECTORIES.test(path)));
+  const paths = new Set(files.map(({ path }) => path));
   return files.flatMap(({ path }, n) => {
     const at: Path = ['files', n, 'path'];
     if (DIRECTORIES.test(path)) return [fault(at, `${path} is a directory; name the file in it`)];
-    const parts = path.split('/');
-    if (parts.some((part) => Buffer.byteLength(part) > 255))
-      return [fault(at, 'a name in this path has more than 255 octets')];
-    const above = parts.map((_, k) => parts.slice(0, k).join('/')).find((one) => paths.has(one));
-    return above === undefined ? [] : [fault(at, `it lies below ${above}, which is a file here too`)];
+    if (path.length > NAME_MAX / 3 && path.split('/').some((name) => Buffer.byteLength(name) > NAME_MAX))
+      return [fault(at, `a name in this path has more than ${NAME_MAX} octets`)];
+    let above = path;
+    do above = above.slice(0, above.lastIndexOf('/'));
+    while (above !== '' && !(paths.has(above) && !DIRECTORIES.test(above)));
+    return above === '' ? [] : [fault(at, `it lies below ${above}, which is a file here too`)];
   });
 }
 

@@ -90,7 +90,6 @@ function write(
           `the image's ignitionVersion ${version} is none of ${IGNITION_VERSIONS.join(', ')}`,
         ),
       );
-    let text: string | undefined;
     const rendered = ignitionConfig({
       config,
       hostname,
@@ -126,8 +125,7 @@ function write(
     return {
       files: {
         get ignition() {
-          text ??= `${JSON.stringify(rendered)}\n`;
-          return text;
+          return `${JSON.stringify(rendered)}\n`;
         },
       },
       kernelArguments: ignitionArguments(image.os, url),

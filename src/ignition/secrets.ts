@@ -27,10 +27,8 @@ export function withoutSecrets(config: NodeConfig): PlainConfig {
   };
 }
 
-function plainFile({ content, ...file }: NodeFile): PlainFile[] {
-  if (typeof content === 'object') return [];
-  return [content === undefined ? file : { ...file, content }];
-}
+const plainFile = (file: NodeFile): PlainFile[] =>
+  typeof file.content === 'object' ? [] : [file as PlainFile];
 
 function plainUser({ passwordHash, ...user }: NodeUser): PlainUser {
   return typeof passwordHash === 'string' ? { ...user, passwordHash } : user;

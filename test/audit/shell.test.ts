@@ -70,6 +70,11 @@ test(`no line of a script or unit is wider than ${WIDTH} columns`, () => {
   expect(wide).toEqual([]);
 });
 
+test("the agent's scripts are ASCII, because one other character doubles a configuration's memory", () => {
+  const others = scripts.filter((file) => file.startsWith('src/agent/') && /[^\n\t -~]/.test(read(file)));
+  expect(others).toEqual([]);
+});
+
 test('a line of shell holds one statement', () => {
   const found = shell.flatMap((file) =>
     code(read(file)).flatMap((line, n) => (crowded(line) ? [`${file}:${n + 1}: ${line.trim()}`] : [])),

@@ -18,7 +18,7 @@
 #     has the function's own name (first_line sets $first_line); a function that finds out more
 #     names in its comment what it sets.
 #   - A function that fails returns non-zero, and its caller then does nothing more.
-#   - `try CODE COMMAND …` runs a command in a subshell. If it fails, the plan is held with CODE
+#   - `try CODE COMMAND ...` runs a command in a subshell. If it fails, the plan is held with CODE
 #     and what the command printed.
 # shellcheck disable=SC2034,SC2154 # variables that the parts set and read
 set -u

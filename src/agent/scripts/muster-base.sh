@@ -20,7 +20,7 @@ hold() {
   return 1
 }
 
-# Runs command $2 … in a subshell. If it fails, holds with code $1 and what the command printed.
+# Runs command $2 ... in a subshell. If it fails, holds with code $1 and what the command printed.
 # The command gets neither the plan's lines (descriptor 3) nor the lock (9): what it leaves running
 # would keep the next agent from starting.
 try() {

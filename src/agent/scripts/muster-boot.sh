@@ -3,7 +3,7 @@
 # machine booted from the network (kernel, initrds, root image, first configuration), and loaders
 # for BIOS (extlinux) and UEFI (systemd-boot).
 #
-#     muster-boot.sh keep SELECTOR KERNEL SHA256 SIZE [INITRD SHA256 SIZE]…
+#     muster-boot.sh keep SELECTOR KERNEL SHA256 SIZE [INITRD SHA256 SIZE]...
 #         brings the one disk that fits up to date, with files from these URLs, and writes how that
 #         ended to /run/muster/bootdisk, as `STATE TEXT`
 #
@@ -139,7 +139,7 @@ fetch() {
   place "$mounted/muster/new" "muster/$4"
 }
 
-# Packs the files $3 … of directory $2 as an initrd, muster/$1 on the disk, unless it is there.
+# Packs the files $3 ... of directory $2 as an initrd, muster/$1 on the disk, unless it is there.
 pack() {
   packed=$1
   cd "$2" || finish failed "there is no $2"
@@ -180,7 +180,7 @@ write_loaders() {
   cmp -s "$uefi_loader" "$efi" || try cp "$uefi_loader" "$efi"
 }
 
-# Puts kernel $1 with SHA-256 $2 and size $3, and initrds $4 … with theirs, on the disk. Sets kernel
+# Puts kernel $1 with SHA-256 $2 and size $3, initrds $4 ... with theirs, on the disk. Sets kernel
 # and initrds to their names there.
 fetch_boot_files() {
   kernel=k-$(printf '%.16s' "$2")

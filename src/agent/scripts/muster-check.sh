@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks one requirement that a machine must meet before it becomes part of a cluster.
 #
-#     muster-check.sh NAME [WORD…]
+#     muster-check.sh NAME [WORD...]
 #
 # The names are those of CHECKS in src/agent/wire/plan.ts. If a check fails, the reason is printed
 # and the exit code is 1. Nothing is changed, except that `module` loads the module. Paths are
@@ -52,7 +52,7 @@ check_module() {
   modprobe "$1" 2>&1 || fail "the kernel has no module $1"
 }
 
-# port NUMBER [PROGRAM…]: nothing listens at TCP port NUMBER but the PROGRAMs. In /proc/net/tcp a
+# port NUMBER [PROGRAM...]: nothing listens at TCP port NUMBER but the PROGRAMs. In /proc/net/tcp a
 # listening socket has state 0A, and an address ends in the port.
 check_port() {
   set +f
@@ -143,7 +143,7 @@ make_file() {
   dd if=/dev/zero of="$file" bs=2300 count=100 conv=fsync status=none
 }
 
-# Writes to $file with dd's arguments $1 …, and syncs after each block. Prints what dd prints.
+# Writes to $file with dd's arguments $1 ..., and syncs after each block. Prints what dd prints.
 write_synced() {
   dd if=/dev/zero of="$file" bs=2300 "$@" conv=notrunc oflag=dsync 2>&1
 }
@@ -176,7 +176,7 @@ milliseconds() {
   milliseconds=${milliseconds:-0}
 }
 
-# machine-id [ID…]: the machine has a valid machine-id, and it is none of the IDs.
+# machine-id [ID...]: the machine has a valid machine-id, and it is none of the IDs.
 check_machine_id() {
   id=
   [ ! -r "$root/etc/machine-id" ] || read -r id <"$root/etc/machine-id"
@@ -190,7 +190,7 @@ check_machine_id() {
   done
 }
 
-# skew VERSION PORT ADDRESS…: an API server of VERSION may run next to those at PORT of the
+# skew VERSION PORT ADDRESS...: an API server of VERSION may run next to those at PORT of the
 # ADDRESSes: the minor versions differ by at most one. A machine that slept through an upgrade and
 # starts without the boot server would break that. An API server that does not answer proves
 # nothing.

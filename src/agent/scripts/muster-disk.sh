@@ -11,12 +11,12 @@
 #         mounts the data filesystem; an encrypted one is opened with KEYFILE
 #     muster-disk.sh boot-look SELECTOR
 #         is `look` for a boot disk (muster-boot.sh)
-#     muster-disk.sh etcd-look | etcd-create | etcd-mount SELECTOR …
+#     muster-disk.sh etcd-look | etcd-create | etcd-mount SELECTOR ...
 #         do the same for a disk that holds etcd's data alone, which is always used as a whole
 #     muster-disk.sh boot-create SELECTOR DEVICE
 #         makes the boot disk's partition, if the selector's one disk is DEVICE and blank
 #
-# SELECTOR is path=/dev/…, serial=… and size=MIN-MAX (MiB, either may be missing), joined by spaces;
+# SELECTOR is path=PATH, serial=TEXT and size=MIN-MAX (MiB, or one of them), joined by spaces;
 # a disk must fit all of them. Only whole disks are considered. A disk that holds anything that
 # somebody could miss is `foreign` and is never written to. Paths are below MUSTER_ROOT. On failure
 # the reason is printed. Needs coreutils, util-linux and mkfs.ext4, for partitions sfdisk, for

@@ -201,7 +201,7 @@ replay_is_healthy() {
 }
 
 # Makes $etcd_restored.part, the data directory of a cluster of one member, from database $1, with
-# the further arguments $2 …. ETCDCTL_API=3, because etcdctl before 3.4 has `snapshot` only with it.
+# arguments $2 and so on. ETCDCTL_API=3, because etcdctl before 3.4 has `snapshot` only with it.
 restore_database() {
   case $member_address in
     *:*) peer_url=https://[$member_address]:2380 ;;

@@ -3,7 +3,7 @@
 # opposed to what it wrote to their files. Nothing here changes the machine.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
-# Does plan line `probe LISTENER ADDRESS PORT [PROBE…]`: adds it to what every poll asks.
+# Does plan line `probe LISTENER ADDRESS PORT [PROBE...]`: adds it to what every poll asks.
 note_probe() {
   try write-failed mkdir -p "$run/probes" || return 1
   printf '%s\n' "$*" >>"$run/probes/listeners"
@@ -72,7 +72,7 @@ ask_with_probe() {
   esac
 }
 
-# Asks the listener of `probe LISTENER ADDRESS PORT [PROBE…]`, and prints its line of the facts.
+# Asks the listener of `probe LISTENER ADDRESS PORT [PROBE...]`, and prints its line of the facts.
 probe_listener() {
   url_host "$2"
   listener=$1

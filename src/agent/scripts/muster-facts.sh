@@ -258,7 +258,7 @@ post_facts() {
   post_facts_of_files "$@"
 }
 
-# Adds the facts that are in files to the fields $1 …, and posts them all.
+# Adds the facts that are in files to the fields $1 ..., and posts them all.
 post_facts_of_files() {
   first_line "$root/proc/sys/kernel/random/boot_id"
   set -- "$@" bootid="$first_line"

@@ -11,13 +11,13 @@ uses_crio() {
   [ -S "$root/var/run/crio/crio.sock" ]
 }
 
-# Runs ctr with arguments $1 …, in the namespace of the containers that kubelet made. A pull of an
+# Runs ctr with arguments $1 ..., in the namespace of the containers that kubelet made. A pull of an
 # image of etcd over a slow line takes minutes.
 containerd() {
   write_within 1800 ctr --address "$root/run/containerd/containerd.sock" --namespace k8s.io "$@"
 }
 
-# Runs crictl with arguments $1 …. Its default timeout of two seconds is too short for a pod where
+# Runs crictl with arguments $1 .... Its default timeout of two seconds is too short for a pod where
 # much is read from disks for the first time. On failure prints the last line that crictl wrote,
 # which is the reason.
 cri() {
@@ -123,7 +123,7 @@ remove_image_pod() {
   done
 }
 
-# Runs command $1 …. If the plan names an image, its programs are found before the machine's own.
+# Runs command $1 .... If the plan names an image, its programs are found before the machine's own.
 with_etcd_programs() {
   if [ -n "$etcd_image" ]; then
     PATH=$image_root/usr/sbin:$image_root/usr/bin:$image_root/sbin:$image_root/bin:$PATH

@@ -3,7 +3,7 @@
 # the machine. The lines that it writes are described in src/machines/inventory.ts of Muster.
 # shellcheck disable=SC2154 # variables that other parts set and read
 
-# Prints a line for each file $2 … that says something: $1, the file's name, its first line.
+# Prints a line for each file $2 ... that says something: $1, the file's name, its first line.
 inventory_files() {
   inventory_kind=$1
   shift
@@ -28,7 +28,7 @@ inventory_cards() {
   done
 }
 
-# Sets asked to what program $3 … prints, which asks the hardware for part $1 of the inventory. If
+# Sets asked to what program $3 ... prints, which asks the hardware for part $1 of the inventory. If
 # it has not ended after $2 seconds, prints the line that says what the inventory lacks, and fails.
 inventory_ask() {
   inventory_part=$1

@@ -9,8 +9,8 @@
 # former directory is removed right away, because that is what programs that watch files notice.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
-# Does plan line `put-pair MODE SHA256 PATH LEAF|SHA256`: puts the certificate at PATH (….crt) with
-# mode MODE. Its key next to it (….key) is the machine's own key of LEAF, or a file of the plan.
+# Does plan line `put-pair MODE SHA256 PATH LEAF|SHA256`: puts the certificate at PATH (*.crt) with
+# mode MODE. Its key next to it (*.key) is the machine's own key of LEAF, or a file of the plan.
 put_pair() {
   pair=$root${3%.crt}
   pair_name=${pair##*/}

@@ -3,7 +3,7 @@
 # line.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
-# Sets names, and path if there is an image, of a restore with words $2 …, of which the first $1 are
+# Sets names, and path if there is an image, of a restore with words $2 and so on; the first $1 are
 # there without an image.
 read_restore() {
   names_before=$1
@@ -205,7 +205,7 @@ do_line() {
   esac
 }
 
-# Does a line about the data disk or the etcd disk: verb $1 with the words $2 ….
+# Does a line about the data disk or the etcd disk: verb $1 with the words $2 ....
 do_disk_line() {
   disk_verb=$1
   shift
@@ -223,7 +223,7 @@ do_disk_line() {
   esac
 }
 
-# Does plan line `check NAME WORD …`. A check that passed is not made again in this boot, because
+# Does plan line `check NAME WORD ...`. A check that passed is not made again in this boot, because
 # what the plan starts uses ports and disk itself.
 check_machine() {
   passed_mark=$run/passed.$(printf '%s.' "$@" | tr / _)

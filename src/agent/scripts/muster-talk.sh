@@ -4,7 +4,7 @@
 
 carriage_return=$(printf '\r')
 
-# Posts to path $1 with the further curl arguments $2 …. Writes the answer to $run/body and sets
+# Posts to path $1 with the further curl arguments $2 .... Writes the answer to $run/body and sets
 # http_status (000 if there was no answer), answer_text (curl's complaint), retry_after (seconds,
 # or nothing), answer_hold and answer_nonce (what the machine waits for, or nothing), answer_agent
 # (the agent that the server wants here, or nothing) and asked_url.

@@ -14,7 +14,8 @@ find_tpm() {
   [ -n "$tcti" ] && command -v tpm2_activatecredential >/dev/null
 }
 
-# Runs tpm2_$1 with the arguments $2 … in $run/tpm. If it fails, sets tpm_fault to what it printed.
+# Runs tpm2_$1 with the arguments from $2 on in $run/tpm. If it fails, sets tpm_fault to what it
+# printed.
 # Only the kernel's resource manager frees a TPM's memory, which has room for three objects.
 tpm() {
   tpm_tool=tpm2_$1

@@ -6,7 +6,7 @@
 # The largest file that the program may write, in blocks of 512 octets.
 within_blocks=2048
 
-# Runs program $2 … for at most $1 seconds, without standard input, and prints what it wrote: at
+# Runs program $2 ... for at most $1 seconds, without standard input, and prints what it wrote: at
 # most 1 MiB. Fails as the program does; with 124, and a reason on standard error, if it did not
 # end. A program that waits in the kernel ends by no signal. Nothing waits for it or for its output,
 # and it is not started again before it has ended. The program gets neither the plan's lines

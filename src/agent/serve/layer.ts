@@ -3,6 +3,7 @@
  * and the server that it polls. Pure.
  */
 import { MusterError } from '../../base/errors.ts';
+import { shared } from '../../base/shared.ts';
 import type { ConfigLayer } from '../../ignition/rendered.ts';
 import { templateLiteral } from '../../ignition/template.ts';
 import { type DataEncryption, serialWord } from '../../resources/disk-spec.ts';
@@ -159,11 +160,8 @@ const fileText = ({ url, sha256, size = MOST_OCTETS }: BootFile): string => `${u
 /** A time in the form that the scripts read: seconds since 1970. */
 export const timeText = (now: number): string => String(Math.floor(now / 1000));
 
-const scriptFile = (name: string, text: string) => ({
-  path: `/etc/muster/${name}`,
-  mode: '0755',
-  content: templateLiteral(text),
-});
+const scriptFile = (name: string, text: string) =>
+  shared({ path: `/etc/muster/${name}`, mode: '0755', content: templateLiteral(text) });
 
 /** The scripts as files of a configuration. */
 const SCRIPT_FILES = Object.entries(AGENT_SCRIPTS).map(([name, text]) => scriptFile(name, text));

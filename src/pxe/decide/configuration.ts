@@ -6,7 +6,7 @@
 import type { AgentBoot } from '../../agent/serve/agents.ts';
 import { disksOf, getsAgent, layerRequest } from '../../agent/serve/machine-layer.ts';
 import type { Plan } from '../../agent/wire/plan.ts';
-import { setBounded } from '../../base/aged.ts';
+import { AgedMap } from '../../base/aged.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import type { Mac } from '../../base/mac.ts';
 import { type Parts, renderInput } from '../../ignition/input.ts';
@@ -24,7 +24,7 @@ import type { DataDisk, MachineDisks } from './data-disk.ts';
  * How many sessions' rendered configurations are kept. A machine fetches its four documents within
  * seconds of each other.
  */
-const KEPT = 1024;
+const KEPT = 4096;
 
 /** Which configuration is wanted. */
 interface ConfigurationOf {
@@ -66,16 +66,15 @@ interface ConfigurationDeps {
   readonly inventory: (machine: string) => object | undefined;
 }
 
+interface Kept {
+  readonly entry: Entry<'Machine'> | undefined;
+  readonly inventory: object | undefined;
+  readonly result: ConfigurationResult;
+}
+
 /** Opens the configurations of boot sessions; keeps the last {@link KEPT} results. */
 export function createConfigurations(deps: ConfigurationDeps): Configurations {
-  const kept = new Map<
-    string,
-    {
-      readonly entry: Entry<'Machine'> | undefined;
-      readonly inventory: object | undefined;
-      readonly result: ConfigurationResult;
-    }
-  >();
+  let kept = new AgedMap<string, Kept>();
   return {
     of(wanted) {
       if (wanted.plan !== undefined) return rendered(deps, wanted);
@@ -85,11 +84,13 @@ export function createConfigurations(deps: ConfigurationDeps): Configurations {
       const inventory = deps.inventory(wanted.member.name);
       if (found && found.entry === wanted.member.entry && found.inventory === inventory) return found.result;
       const result = rendered(deps, wanted);
-      kept.delete(key);
-      setBounded(kept, key, { entry: wanted.member.entry, inventory, result }, KEPT);
+      kept.set(key, { entry: wanted.member.entry, inventory, result });
+      if (kept.size > KEPT) kept.delete(kept.oldest()!.key);
       return result;
     },
-    documentsChanged: () => kept.clear(),
+    documentsChanged() {
+      kept = new AgedMap();
+    },
   };
 }
 

@@ -1,12 +1,15 @@
 /** What is checked when a document is applied is what is rendered when the machine boots. */
 import fs from 'node:fs';
 import path from 'node:path';
+import v8 from 'node:v8';
+import vm from 'node:vm';
 import { expect, test } from 'vitest';
 import { previewAgents } from '../../../../src/agent/serve/agents.ts';
 import { checkedLayer } from '../../../../src/agent/serve/machine-layer.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import type { Millis } from '../../../../src/base/duration.ts';
 import { ipv4 } from '../../../../src/base/ipv4.ts';
+import type { Mac } from '../../../../src/base/mac.ts';
 import { casesIn } from '../../../../src/ignition/cases.ts';
 import { checkInput } from '../../../../src/ignition/check.ts';
 import { render } from '../../../../src/ignition/render.ts';
@@ -18,6 +21,9 @@ import type { Candidate, CandidateSet } from '../../../../src/resources/candidat
 import { parseDocuments } from '../../../../src/resources/document.ts';
 import type { Document, Kind } from '../../../../src/resources/kinds.ts';
 import { world } from '../boot/world.ts';
+
+v8.setFlagsFromString('--expose-gc');
+const collectGarbage = vm.runInNewContext('gc') as () => void;
 
 const GOLDEN = path.join(import.meta.dirname, '../../../golden/config');
 
@@ -65,11 +71,10 @@ function candidatesOf(documents: readonly Document[]): CandidateSet {
   return set as unknown as CandidateSet;
 }
 
-/** The inputs of every machine that has an image, from the check and from a boot. */
-async function inputsOf(documents: readonly object[]) {
+/** A catalog with these documents, and the configurations of its machines. */
+async function opened(documents: readonly object[], renders: (input: RenderInput) => void = () => {}) {
   const { catalog, roster } = await world(documents);
   const memberships = followMemberships(catalog);
-  const rendered: RenderInput[] = [];
   const configurations = createConfigurations({
     catalog,
     memberships,
@@ -77,10 +82,17 @@ async function inputsOf(documents: readonly object[]) {
     chosenDataDisk: () => undefined,
     inventory: () => undefined,
     render(input) {
-      rendered.push(input);
+      renders(input);
       return render(input);
     },
   });
+  return { catalog, roster, configurations };
+}
+
+/** The inputs of every machine that has an image, from the check and from a boot. */
+async function inputsOf(documents: readonly object[]) {
+  const rendered: RenderInput[] = [];
+  const { catalog, roster, configurations } = await opened(documents, (input) => rendered.push(input));
   const { networks } = joinNetworks({
     documents: catalog.list('Network'),
     addresses: [{ interface: 'eth1', address: ipv4('10.77.0.1') }],
@@ -189,4 +201,28 @@ test("a cluster's machines are checked with their agent, static network and late
     '10.77.0.11/24',
     'fd00:77::11/64',
   ]);
+});
+
+test('a kept configuration has no copy of the scripts that all machines get', async () => {
+  const { roster, configurations } = await opened(documentsOf(KUBERNETES, 'debian'));
+  const fetch = (session: number): number => {
+    const result = configurations.of({
+      member: roster.get('cp1')!,
+      profile: 'node',
+      image: 'debian',
+      mac: '52:54:00:aa:00:01' as Mac,
+      session: `session-${session}`,
+      baseUrl: 'http://10.77.0.1:8080',
+      network: undefined,
+      address: undefined,
+      ticketed: true,
+    });
+    return result.ok ? result.value.files['user-data']!.length : 0;
+  };
+  expect(fetch(0)).toBeGreaterThan(100_000);
+  collectGarbage();
+  const before = process.memoryUsage().heapUsed;
+  for (let n = 1; n <= 200; n++) fetch(n);
+  collectGarbage();
+  expect((process.memoryUsage().heapUsed - before) / 200).toBeLessThan(40_000);
 });

@@ -420,6 +420,22 @@ describe('a client that misbehaves', () => {
     await quick.close();
   });
 
+  it('is not one whose request waited because this process was busy', async () => {
+    const ms = (n: number) => n as Millis;
+    const busy = await rig({
+      limits: { headersTimeout: ms(150), requestTimeout: ms(300), checkEvery: ms(50) },
+    });
+    const socket = net.connect(busy.port, '127.0.0.1');
+    await once(socket, 'connect');
+    expect((await ask(busy.port, 'GET', '/boot.ipxe')).status).toBe(200);
+    socket.write('GET /boot.ipxe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+    for (const began = performance.now(); performance.now() - began < 600; );
+    let answer = '';
+    for await (const octets of socket) answer += String(octets);
+    expect(answer).toMatch(/^HTTP\/1.1 200 /);
+    await busy.close();
+  });
+
   it('by opening many connections is limited to its share', async () => {
     const few = await rig({ limits: { perClient: 3 } });
     const sockets = await Promise.all(
