@@ -17,6 +17,8 @@ const record = z.strictObject({
   from: z.number(),
   patience: z.number(),
   hardAfter: z.number().optional(),
+  once: z.boolean().optional(),
+  recovered: z.array(z.number()).optional(),
   group: z.strictObject({ id: z.string(), atOnce: z.int() }).optional(),
   step: z.enum(STEPS),
   since: z.number(),

@@ -93,6 +93,10 @@ export interface Order {
   readonly sent?: number | undefined;
   /** When the first of all power commands of this order was sent. */
   readonly begun?: number | undefined;
+  /** It is tried once: one attempt without a sign ends it. */
+  readonly once?: boolean | undefined;
+  /** When the machine was restarted because it hung, before this order: at most an hour ago. */
+  readonly recovered?: readonly number[] | undefined;
   /** Orders that were given together, of which so many are under way at once. */
   readonly group?: { readonly id: string; readonly atOnce: number } | undefined;
   /** What the BMC last did not do. */
@@ -134,7 +138,7 @@ export const PATIENCE = 5 * 60 * SECOND;
 const starts = ({ want }: Order): boolean => want === 'on' || want === 'cycle' || want === 'reset';
 
 type New = Pick<Order, 'id' | 'machine' | 'want' | 'by' | 'at'> &
-  Partial<Pick<Order, 'boot' | 'from' | 'patience' | 'hardAfter' | 'group'>>;
+  Partial<Pick<Order, 'boot' | 'from' | 'patience' | 'hardAfter' | 'once' | 'group' | 'recovered'>>;
 
 export const newOrder = (given: New): Order => ({
   from: given.at,
@@ -213,11 +217,12 @@ function whole(order: Order, now: number): Order {
 
 /** The next attempt, or the end of the last one. */
 function climb(order: Order, now: number): Order {
-  const { rung, state, want } = order;
-  if (rung < RUNGS) return to(order, 'look', now, { rung: rung + 1, command: undefined, sent: undefined });
+  const { rung, state, want, once } = order;
+  if (rung < RUNGS && !once)
+    return to(order, 'look', now, { rung: rung + 1, command: undefined, sent: undefined });
   if (!starts(order) || order.command === 'off')
-    return named(order, now, 'still-on', `It was asked for ${want} three times.`);
-  const tried = 'A forced restart, and off and on again, did not help.';
+    return named(order, now, 'still-on', `It was asked for ${want} ${once ? 'once' : 'three times'}.`);
+  const tried = once ? '' : 'A forced restart, and off and on again, did not help.';
   return named(order, now, state === 'on' ? 'post-stuck' : 'bmc-accepted-nothing-started', tried);
 }
 

@@ -62,6 +62,8 @@ export interface Wanted {
   readonly atOnce?: number | undefined;
   readonly patience?: Millis | undefined;
   readonly hardAfter?: Millis | undefined;
+  /** One attempt; absent: three, each harder. */
+  readonly once?: boolean | undefined;
 }
 
 /** A state of power, and when it was read. */
@@ -134,7 +136,7 @@ class RunningOrders implements PowerOrders {
   async give(machines: readonly string[], wanted: Wanted): Promise<readonly Order[]> {
     const { clock, isUefi, store } = this.#deps;
     for (const machine of machines) this.#reach(machine);
-    const { boot, stagger = 0, atOnce, want, by, patience, hardAfter } = wanted;
+    const { boot, stagger = 0, atOnce, want, by, patience, hardAfter, once } = wanted;
     const at = clock.now();
     const group = atOnce === undefined ? undefined : { id: randomUUID(), atOnce };
     const orders = machines.map((machine, n) =>
@@ -143,7 +145,9 @@ class RunningOrders implements PowerOrders {
         ...(boot !== undefined && { boot: { target: boot, uefi: isUefi(machine) } }),
         ...(patience !== undefined && { patience }),
         ...(hardAfter !== undefined && { hardAfter }),
+        ...(once && { once }),
         ...(group && { group }),
+        ...recoveredBefore(this.#orders.get(machine), at),
       }),
     );
     for (const part of inParts(orders, MAX_OPERATIONS))
@@ -328,6 +332,20 @@ function put(bmc: Bmc, ask: Ask): Promise<PowerState | BootOnce | undefined> {
     case 'order':
       return bmc.order(ask.order).then(() => undefined);
   }
+}
+
+/** Who orders restarts of machines that hang, in the order and in its events. */
+export const RECOVERY = 'power.recover';
+const HOUR = toMillis(seconds(3600));
+
+/** When a machine was restarted because it hung, as its last order says, in the last hour. */
+export const recoveriesOf = (last: Order | undefined, now: number): readonly number[] =>
+  [...(last?.recovered ?? []), ...(last?.by === RECOVERY ? [last.at] : [])].filter((at) => now - at < HOUR);
+
+/** A record of it, which each order takes over from the one before: it outlives the server. */
+function recoveredBefore(last: Order | undefined, now: number): Pick<Order, 'recovered'> {
+  const recovered = recoveriesOf(last, now);
+  return recovered.length > 0 ? { recovered } : {};
 }
 
 const MAX_TEXT = 200;

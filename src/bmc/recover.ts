@@ -6,7 +6,7 @@
  * agent alone, is dead. So nothing else may answer either, its cluster must be able to do without
  * it, and where several fall silent together, what they share is what broke.
  */
-import { duration, type Millis } from '../base/duration.ts';
+import type { Millis } from '../base/duration.ts';
 import type { PowerState } from './bmc.ts';
 
 /** What a Profile allows. */
@@ -25,8 +25,8 @@ export interface Silent {
   readonly silentFor: Millis;
   /** What its BMC said last. */
   readonly power: PowerState;
-  /** When it was restarted like this before. */
-  readonly restartedAt: readonly Millis[];
+  /** How often it was restarted like this in the last hour. */
+  readonly restarts: number;
   /** An order about its power has not ended. */
   readonly isOrdered: boolean;
 }
@@ -41,15 +41,13 @@ export const RECOVER_REASONS = {
 } as const;
 export type RecoverReason = keyof typeof RECOVER_REASONS;
 
-const HOUR = duration('1h');
-
 /** Why a machine is not restarted, as far as the silence itself says; undefined: it may be. */
-export function staysSilent(one: Silent, silent: number, now: Millis): RecoverReason | 'wait' | undefined {
-  const { rule, silentFor, power, restartedAt, isOrdered } = one;
+export function staysSilent(one: Silent, silent: number): RecoverReason | 'wait' | undefined {
+  const { rule, silentFor, power, restarts, isOrdered } = one;
   if (rule === undefined || isOrdered || silentFor < rule.after) return 'wait';
   if (silent > rule.silentAtMost) return 'many-silent';
   // A machine that is off was switched off, here or by hand; "unknown" is no reason for anything.
   if (power !== 'on' && power !== 'paused') return 'not-on';
-  if (restartedAt.filter((at) => now - at < HOUR).length >= rule.perHour) return 'often';
+  if (restarts >= rule.perHour) return 'often';
   return undefined;
 }

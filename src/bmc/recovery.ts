@@ -9,13 +9,10 @@ import type { Log } from '../base/log.ts';
 import { apart } from '../base/rehearsal.ts';
 import type { EventSink } from '../events/event.ts';
 import type { PowerState } from './bmc.ts';
-import type { PowerOrders } from './orders.ts';
+import { type PowerOrders, RECOVERY, recoveriesOf } from './orders.ts';
 import { RECOVER_REASONS, type RecoverReason, type RecoverRule, staysSilent } from './recover.ts';
 
 const EVERY = duration('15s');
-const HOUR = duration('1h');
-/** Who orders it, in the order and in its events. */
-export const RECOVERY = 'power.recover';
 
 interface RecoveryDeps {
   /** The machines whose agents should be heard and are not. */
@@ -28,7 +25,7 @@ interface RecoveryDeps {
   readonly needed: (machine: string) => Promise<string | undefined>;
   readonly orders: Pick<PowerOrders, 'give' | 'last' | 'read'>;
   readonly events: EventSink;
-  readonly clock: Pick<Clock, 'after' | 'monotonic'>;
+  readonly clock: Pick<Clock, 'after' | 'monotonic' | 'now'>;
   readonly log: Log;
 }
 
@@ -55,7 +52,6 @@ export class Recovery {
   readonly #deps: RecoveryDeps;
   /** Since when each machine is silent, as this server saw it: it may just have started. */
   readonly #since = new Map<string, Millis>();
-  readonly #restartedAt = new Map<string, readonly Millis[]>();
   /** What was said last of each machine. */
   readonly #said = new Map<string, RecoverReason>();
 
@@ -74,23 +70,23 @@ export class Recovery {
       }
     for (const machine of all) if (!this.#since.has(machine)) this.#since.set(machine, now);
     // One at a time: what happens to it says something about the others.
-    if ([...this.#restartedAt.keys()].some((machine) => this.#isOrdered(machine))) return;
+    const isRestarted = (machine: string): boolean =>
+      this.#deps.orders.last(machine)?.by === RECOVERY && this.#isOrdered(machine);
+    if ([...all].some(isRestarted)) return;
     for (const machine of all) {
-      const before = this.#restartedAt.get(machine) ?? [];
       const one = {
         rule: rule(machine),
         silentFor: (now - this.#since.get(machine)!) as Millis,
         power: this.#power(machine),
-        restartedAt: before,
+        restarts: recoveriesOf(this.#deps.orders.last(machine), clock.now()).length,
         isOrdered: this.#isOrdered(machine),
       };
-      const why = staysSilent(one, all.size, now) ?? (await this.#asks(machine));
+      const why = staysSilent(one, all.size) ?? (await this.#asks(machine));
       if (why === 'wait') continue;
       if (why !== undefined) {
         this.#say(machine, why);
         continue;
       }
-      this.#restartedAt.set(machine, [...before.filter((at) => now - at < HOUR), now]);
       // The next silence is one after the restart.
       this.#since.set(machine, now);
       this.#say(machine, 'restarted');

@@ -53,6 +53,7 @@ import type { AgentStatus } from '../machines/machine.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { Boot } from './boot.ts';
 import type { Common } from './common.ts';
+import { rollPower } from './power.ts';
 import type { State } from './state.ts';
 
 interface ChangesOf {
@@ -108,7 +109,9 @@ export async function openClusterChanges(
   const windows = windowsOf({ catalog, clock });
   const down = createFindDown({ clusters, kubes, rebooting: rollouts.rebooting, clock });
   const agent = (machine: string) => roster.get(machine)?.status.agent;
+  const power = rollPower(roster);
   const rolling = roll({
+    ...{ clock, power },
     ...{ clusters, kubes, rollouts, down, hooks, closed: windows.closed, wants: boot.wantedImage },
     bootId: (machine) => agent(machine)?.bootId,
     record: (cluster) => underWay<RollOrder>(cluster, 'roll'),
@@ -190,10 +193,8 @@ export async function openClusterChanges(
       upgrade: record,
       mayBegin: upgrading.mayBegin,
     }),
-    ...{ orders, imageOf },
-    paced: (planner: AgentPlanner) =>
-      withOwnPace(planner, { running: changes.running, machines: ownMachines }),
-    laterKeys,
+    ...{ orders, imageOf, laterKeys, powered: power.begin },
+    paced: (plans: AgentPlanner) => withOwnPace(plans, { running: changes.running, machines: ownMachines }),
     restored: (cluster: string) => restored.holds(cluster)?.message,
     reboot: rolling.line,
   };

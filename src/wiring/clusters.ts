@@ -163,7 +163,7 @@ export async function openClusters(
     ...{ founding, snapshots, health, checked, membership, watch },
     engine: changes.engine,
     ...{ changes: changes.orders, imageOf: changes.imageOf, laterKeys: changes.laterKeys },
-    ...{ builds: changes.builds, rollouts: changes.rollouts },
+    ...{ builds: changes.builds, rollouts: changes.rollouts, powered: changes.powered },
     quarantinedMembers: createQuarantinedMembers({ founder, clusters, departures }),
     resolved: (cluster: string) => clusters.get(cluster)?.resolved,
     waiting: departures.waiting,

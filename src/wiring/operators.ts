@@ -59,6 +59,7 @@ export async function listenToOperators(
   opened(() => endings.close());
   const power = await openPower(common, state, options.state, neededBy(state, clusters));
   opened(async () => power.close());
+  clusters.powered(power);
   const page = operatorsListen && pageRoutes();
   const deps = operatorDeps(options, common, state, boot, clusters, {
     daemon,

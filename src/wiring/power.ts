@@ -11,6 +11,8 @@ import { watchSilence } from '../bmc/recovery.ts';
 import { followSigns } from '../bmc/signs.ts';
 import { startUpkeep } from '../bmc/upkeep.ts';
 import { watchPower } from '../bmc/watch.ts';
+import type { RollPower } from '../cluster/change/roll/roll.ts';
+import { REBOOTS_WITHIN } from '../cluster/change/turn.ts';
 import { conditionOf } from '../machines/condition.ts';
 import { openConsoles } from '../machines/console.files.ts';
 import type { Heartbeats, Off } from '../machines/heartbeats.ts';
@@ -132,6 +134,21 @@ export async function openPower(
       unfollow();
       await consoles.close();
     },
+  };
+}
+
+/** What rolls do with BMCs, which are opened after the clusters: `begin` is told when they are. */
+export function rollPower({ sessions }: State['roster']): RollPower & { begin(power: Power): void } {
+  let power: Power | undefined;
+  return {
+    begin(opened) {
+      power = opened;
+    },
+    has: (machine) => power?.reach(machine) !== undefined,
+    last: (machine) => power?.last(machine),
+    booted: (machine) => sessions.current(machine)?.openedAt,
+    cycle: async (machine, by) =>
+      power?.give([machine], { want: 'cycle', by, once: true, patience: REBOOTS_WITHIN }),
   };
 }
 

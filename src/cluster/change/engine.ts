@@ -318,7 +318,7 @@ function verdictOf<Order, Seen>(
       ? silence(machine)
       : { is: 'waiting', text: 'it has not reported since the step began' };
   const verdict = throughGate(step.machine?.(machine, input) ?? done('nothing is asked of it'));
-  if (verdict.is !== 'waiting' || verdict.yields) return verdict;
+  if (verdict.is !== 'waiting' || verdict.yields || verdict.restarts) return verdict;
   if (silent(machine.silentFor)) return silence(machine);
   return !verdict.limited && stillFor >= STALLED_AFTER ? stalled(machine, verdict.text) : verdict;
 }

@@ -17,6 +17,10 @@ export interface NodeSeen {
   readonly back: boolean;
   /** It takes pods again and gives its turn back, because no machine may begin now. */
   readonly yields?: true;
+  /** Its machine is restarted through its BMC, or starts after that: its silence is expected. */
+  readonly restarts?: true;
+  /** Why its machine does not come back, although it was restarted. */
+  readonly hangs?: string;
 }
 
 /** What a node has to run before it takes pods again; an absent field is not looked at. */

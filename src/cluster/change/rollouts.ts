@@ -54,6 +54,8 @@ export interface Rollouts extends Restarts {
    * while its member of etcd restarts.
    */
   turns(cluster: string, machine: string): readonly Rolled[];
+  /** How long ago a machine was ordered to end the boot that it reported last; undefined: it was not. */
+  rebootsFor(cluster: string, machine: string): Millis | undefined;
   /** The machines that count as down because they were ordered to reboot. */
   rebooting(cluster: string): readonly string[];
   /** The machines whose etcd may stop at any moment: these, and those that have their turn. */
@@ -208,6 +210,10 @@ export function openRollouts({
       return true;
     },
     turns: (cluster, machine) => inTurn(known.get(`${cluster} ${machine}`), clock.monotonic()),
+    rebootsFor(cluster, machine) {
+      const found = rebooting.get(`${cluster} ${machine}`);
+      return found && ((clock.monotonic() - found.at) as Millis);
+    },
     rebooting: (cluster) => orderedToReboot(rebooting, cluster, clock.monotonic()),
     goingDown: (cluster) => [
       ...orderedToReboot(rebooting, cluster, clock.monotonic()),

@@ -31,9 +31,16 @@ export type Verdict =
   /**
    * It is under way; `text` says what is waited for. `yields`: the machine gives its turn back,
    * because it has changed nothing yet and no machine may begin now. `limited`: the wait has a
-   * limit of its own, so that it does not count as stalled.
+   * limit of its own, so that it does not count as stalled. `restarts`: so that it counts neither
+   * as stalled nor as silent.
    */
-  | { readonly is: 'waiting'; readonly text: string; readonly yields?: true; readonly limited?: true }
+  | {
+      readonly is: 'waiting';
+      readonly text: string;
+      readonly yields?: true;
+      readonly limited?: true;
+      readonly restarts?: true;
+    }
   | { readonly is: 'held'; readonly hold: Hold };
 
 export const done = (evidence: string): Verdict => ({ is: 'done', evidence });

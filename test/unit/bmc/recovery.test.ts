@@ -4,12 +4,15 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { duration, type Millis } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { PowerState } from '../../../src/bmc/bmc.ts';
+import { newOrder, type Order } from '../../../src/bmc/order.ts';
+import { recoveriesOf } from '../../../src/bmc/orders.ts';
 import { type RecoverRule, staysSilent } from '../../../src/bmc/recover.ts';
 import { Recovery } from '../../../src/bmc/recovery.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 
 const RULE: RecoverRule = { after: duration('10m'), perHour: 2, silentAtMost: 3 };
 const MINUTE = duration('1m');
+const ORDER = { id: '', machine: 'm1', want: 'cycle', by: 'ops', at: 0 } as const;
 
 let now: number;
 let silent: string[];
@@ -18,13 +21,15 @@ let power: Record<string, PowerState>;
 let answering: string[];
 let needed: string[];
 let ordered: string[];
+/** The last order about each machine, which the store keeps. */
+let last: Record<string, Order | undefined>;
 /** Orders end at once, unless a test says otherwise. */
 let isOpen: boolean;
 let said: string[];
 let recovery: Recovery;
 
 beforeEach(() => {
-  [now, silent, rules, power, answering, needed, ordered, isOpen, said] = [
+  [now, silent, rules, power, answering, needed, ordered, last, isOpen, said] = [
     0,
     [],
     {},
@@ -32,20 +37,35 @@ beforeEach(() => {
     [],
     [],
     [],
+    {},
     false,
     [],
   ];
+  start();
+});
+
+/** A server that starts: it knows the orders, and nothing else. */
+function start(): void {
   recovery = new Recovery({
     silent: () => silent,
     rule: (machine) => rules[machine] ?? RULE,
     answers: async (machine) => answering.includes(machine),
     needed: async (machine) => (needed.includes(machine) ? 'another member is down' : undefined),
     orders: {
-      give: async (machines) => {
-        ordered.push(...machines);
+      give: async ([machine], { by }) => {
+        ordered.push(machine!);
+        last[machine!] = {
+          ...newOrder({ id: '', machine: machine!, want: 'cycle', by, at: now }),
+          recovered: recoveriesOf(last[machine!], now),
+        };
         return [];
       },
-      last: (machine) => (isOpen && ordered.includes(machine) ? ({ want: 'cycle' } as never) : undefined),
+      last: (machine) => {
+        const order = last[machine];
+        return order && !isOpen
+          ? { ...order, end: { proved: true, code: 'proved', text: '', at: now } }
+          : order;
+      },
       read: (machine) => ({ state: power[machine] ?? 'on', at: 0 }),
     },
     events: {
@@ -53,10 +73,10 @@ beforeEach(() => {
         said.push(`${subject} ${reason?.code}`);
       },
     },
-    clock: { monotonic: () => now as Millis, after: () => () => {} },
+    clock: { monotonic: () => now as Millis, now: () => now as Millis, after: () => () => {} },
     log: silentLog,
   });
-});
+}
 
 /** Minutes pass, with a round in each quarter of them. */
 async function pass(minutes: number): Promise<void> {
@@ -77,6 +97,20 @@ test('a machine of which nothing answers for ten minutes is restarted, twice in 
   expect(said).toEqual(['m1 restarted', 'm1 often']);
   await pass(20);
   expect(ordered).toEqual(['m1', 'm1', 'm1']);
+});
+
+test('a server that starts again remembers how often a machine was restarted', async () => {
+  silent = ['m1'];
+  await pass(25);
+  expect(ordered).toEqual(['m1', 'm1']);
+  start();
+  await pass(15);
+  expect(ordered).toEqual(['m1', 'm1']);
+  // An operator's order in between does not begin the count again.
+  last.m1 = { ...newOrder(ORDER), recovered: recoveriesOf(last.m1, now) };
+  await pass(10);
+  expect(ordered).toEqual(['m1', 'm1']);
+  expect(said).toEqual(['m1 restarted', 'm1 often']);
 });
 
 test('a machine that is heard again counts its silence anew', async () => {
@@ -126,9 +160,9 @@ describe('it is left alone', () => {
   test('while an order about it is under way', async () => {
     silent = ['m1'];
     isOpen = true;
-    ordered = ['m1'];
+    last = { m1: newOrder(ORDER) };
     await pass(60);
-    expect(ordered).toEqual(['m1']);
+    expect(ordered).toEqual([]);
   });
 });
 
@@ -143,9 +177,10 @@ test('whatever happens, nothing is restarted on an unknown state, early, too oft
       fc.boolean(),
       (silentFor, state, ago, count, isOrdered) => {
         const at = 10 * 3_600_000;
-        const restartedAt = ago.map((one) => (at - one) as Millis);
-        const one = { rule: RULE, silentFor: silentFor as Millis, power: state, restartedAt, isOrdered };
-        if (staysSilent(one, count, at as Millis) !== undefined) return;
+        const recovered = ago.map((one) => at - one);
+        const restarts = recoveriesOf({ ...newOrder(ORDER), recovered }, at).length;
+        const one = { rule: RULE, silentFor: silentFor as Millis, power: state, restarts, isOrdered };
+        if (staysSilent(one, count) !== undefined) return;
         expect(['on', 'paused']).toContain(state);
         expect(silentFor).toBeGreaterThanOrEqual(RULE.after);
         expect(count).toBeLessThanOrEqual(RULE.silentAtMost);

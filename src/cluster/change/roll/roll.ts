@@ -1,7 +1,10 @@
 /** The roll as a kind of change: what the boot host does to the machines that have their turn. */
 import type { AgentFacts } from '../../../agent/wire/facts.ts';
 import type { PlanLine } from '../../../agent/wire/plan.ts';
+import type { Clock } from '../../../base/clock.ts';
+import type { Millis } from '../../../base/duration.ts';
 import { expectedText } from '../../../base/error-text.ts';
+import type { Order } from '../../../bmc/order.ts';
 import { firstReady, type Kube } from '../../kube.ts';
 import {
   addressOf,
@@ -18,10 +21,24 @@ import type { AtStep, ChangeWork } from '../kind.ts';
 import { drainRound, type NodeSeen, takeBack, uncordon, uncordonAll } from '../nodes.ts';
 import type { ChangeRecord } from '../record.ts';
 import type { Rollouts } from '../rollouts.ts';
+import { hangOf, rollOf } from './hang.ts';
 import { NOTHING_SEEN, type RollOrder, type RollSeen, rollOrder, type WantedImage } from './order.ts';
 import { ROLL } from './table.ts';
 
+/** What restarts a machine that hangs while it reboots. */
+export interface RollPower {
+  /** Whether it may be restarted: a document names its BMC. */
+  has(machine: string): boolean;
+  /** The last order about its power. */
+  last(machine: string): Order | undefined;
+  /** When its last boot began that was seen; monotonic. */
+  booted(machine: string): Millis | undefined;
+  /** Switches it off and on again, once. */
+  cycle(machine: string, by: string): Promise<unknown>;
+}
+
 export interface RollDeps {
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>;
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly kubes: (cluster: string, address: string) => Kube;
   /** The boot id that a machine reported last. */
@@ -32,7 +49,9 @@ export interface RollDeps {
    * Why a machine may not go down now, and the note that it was ordered to (rollouts.ts): what
    * other rolls and orders have taken down counts there as well.
    */
-  readonly rollouts: Pick<Rollouts, 'whyStays' | 'reboots'>;
+  readonly rollouts: Pick<Rollouts, 'whyStays' | 'reboots' | 'rebootsFor'>;
+  /** The BMCs of machines. */
+  readonly power: RollPower;
   /** Why no machine of a cluster may go down now, by its maintenance windows. */
   readonly closed: Windows['closed'];
   /** The workers that are down besides those that have their turn. */
@@ -66,7 +85,7 @@ export function roll(deps: RollDeps): Roll {
       return order;
     },
 
-    async look({ cluster, order }) {
+    async look({ cluster, order }, seen) {
       const resolved = deps.clusters.get(cluster)?.resolved;
       const record = deps.record(cluster);
       if (resolved === undefined || record === undefined || record.route === 'back') return NOTHING_SEEN;
@@ -76,9 +95,9 @@ export function roll(deps: RollDeps): Roll {
         const machine = resolved.machines.find((one) => one.name === name);
         if (machine === undefined) continue;
         wants[name] = deps.wants(name)?.root;
-        nodes[name] = await round(deps, { resolved, record, machine, order, drained, ordered }).catch(
-          unreached,
-        );
+        const silentFor = seen.find((one) => one.name === name)?.silentFor;
+        const of = { resolved, record, machine, order, drained, ordered, silentFor };
+        nodes[name] = (await hang(deps, of)) ?? (await round(deps, of).catch(unreached));
       }
       return { nodes, wants };
     },
@@ -146,10 +165,38 @@ interface RoundOf {
   readonly drained: Marks;
   /** Machines whose plan had the line that reboots them. */
   readonly ordered: Marks;
+  /** How long ago the machine reported; undefined: this server has not heard it. */
+  readonly silentFor: Millis | undefined;
 }
 
 const STAYS = { drained: true, back: false } as const;
 const REBOOTING: NodeSeen = { ...STAYS, text: 'it reboots' };
+
+/**
+ * Restarts a machine that was ordered to reboot and is not heard any more, where the cluster can do
+ * without what may still run on it. Undefined: it has time, has booted, or has no BMC.
+ */
+async function hang(deps: RollDeps, of: RoundOf): Promise<NodeSeen | undefined> {
+  const { resolved, record, machine, order, silentFor } = of;
+  const { power, rollouts } = deps;
+  const { name } = machine;
+  const rebootsFor = rollouts.rebootsFor(record.cluster, name);
+  if (rebootsFor === undefined || !power.has(name)) return undefined;
+  if (deps.bootId(name) !== order.machines[name]?.bootId) return undefined;
+  const now = deps.clock.now();
+  const last = power.last(name);
+  const booted = deps.clock.monotonic() - (power.booted(name) ?? 0);
+  const quiet = Math.min(rebootsFor, silentFor ?? rebootsFor, booted) as Millis;
+  const found = hangOf({
+    ...{ rebootsFor, quiet, now },
+    order: last && last.at >= now - rebootsFor ? last : undefined,
+  });
+  if (found !== 'cycle') return found && { ...STAYS, ...found };
+  const why = record.paused ? 'the roll is paused' : await rollouts.whyStays(resolved, machine, order);
+  if (why !== undefined) return { ...STAYS, text: `it hangs, and is not switched off and on: ${why}` };
+  await power.cycle(name, rollOf(record.cluster));
+  return { ...STAYS, restarts: true, text: 'it hangs while it reboots, and is switched off and on again' };
+}
 
 /**
  * Drains the node of a machine, lets it reboot when the cluster can do without it, and takes the

@@ -32,7 +32,13 @@ const rebooted: Judge = (machine, input) => {
   if (facts?.bootId !== input.order.machines[name]?.bootId) return done('it has booted again');
   const verdict = drained(machine, input);
   if (verdict.is !== 'done') return verdict;
-  return waiting(input.cluster.nodes[name]?.text ?? 'it reboots');
+  const { text = 'it reboots', restarts, hangs } = input.cluster.nodes[name] ?? {};
+  if (hangs === undefined) return { ...waiting(text), ...(restarts && { restarts }) };
+  return held(
+    'machine-hangs',
+    `${name} does not come back from its reboot: ${hangs}.`,
+    `\`muster explain ${name}\` and \`muster machine console ${name} --bmc\` show how far it came. The roll continues when it reports; \`muster change ${CLUSTER} leave-out ${name}\` leaves it out.`,
+  );
 };
 
 const runsImage: Judge = ({ name, facts }, { order, cluster }) => {

@@ -5,6 +5,7 @@
 import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import type { Clock } from '../../../../src/base/clock.ts';
 import type { Millis } from '../../../../src/base/duration.ts';
+import { named, newOrder, type Order } from '../../../../src/bmc/order.ts';
 import { createFindDown } from '../../../../src/cluster/change/down.ts';
 import type { WorkerGroup } from '../../../../src/cluster/change/groups.ts';
 import type { Hooks } from '../../../../src/cluster/change/hooks/hooks.ts';
@@ -18,7 +19,7 @@ import {
 } from '../../../../src/cluster/change/orders.ts';
 import type { ChangeRecord } from '../../../../src/cluster/change/record.ts';
 import type { RollOrder } from '../../../../src/cluster/change/roll/order.ts';
-import { type Roll, type RollDeps, roll } from '../../../../src/cluster/change/roll/roll.ts';
+import { type Roll, type RollDeps, type RollPower, roll } from '../../../../src/cluster/change/roll/roll.ts';
 import { openRollouts, type Rollouts } from '../../../../src/cluster/change/rollouts.ts';
 import type { MachineSeen } from '../../../../src/cluster/change/step.ts';
 import type { LeavingMember } from '../../../../src/cluster/etcd/leaving.ts';
@@ -81,6 +82,40 @@ export class RolledCluster {
   readonly left = new Set<string>();
   /** Asked before and after turns; those of a server that starts again are set again. */
   hooks: Hooks = NO_HOOKS;
+  /** Machines with a BMC, what it does when it is told to cycle, and who told it. */
+  bmcs = new Map<string, 'helps' | 'starts' | 'silent' | 'unknown'>();
+  readonly cycled: string[] = [];
+  readonly #orders = new Map<string, Order>();
+  readonly power: RollPower = {
+    has: (name) => this.bmcs.has(name),
+    last: (name) => this.#orders.get(name),
+    booted: () => undefined,
+    cycle: async (name, by) => {
+      this.cycled.push(`${name} by ${by}`);
+      const { now } = this.clock;
+      const order = newOrder({ id: '', machine: name, want: 'cycle', by, at: now() });
+      const proved = { proved: true, code: 'proved', text: '', at: now() } as const;
+      switch (this.bmcs.get(name)) {
+        case 'helps':
+          this.broken.delete(name);
+          this.setDead(name, false);
+          this.#orders.set(name, { ...order, end: proved });
+          break;
+        case 'starts':
+          this.#orders.set(name, { ...order, end: proved });
+          break;
+        case 'unknown':
+          this.#orders.set(name, named(order, now(), 'bmc-state-unknown'));
+          break;
+        default:
+          this.#orders.set(name, order);
+      }
+    },
+  };
+  /** Somebody else ordered something, or an order ended. */
+  powers(name: string, order: Order): void {
+    this.#orders.set(name, order);
+  }
   readonly clock: Clock = {
     now: () => (this.now + this.jumped) as Millis,
     doubt: () => undefined,
@@ -162,6 +197,8 @@ export class RolledCluster {
       leftOut: () => this.record.without,
     });
     const deps: RollDeps = {
+      clock,
+      power: this.power,
       clusters: { get: () => ({ resolved: this.spec, faults: [] }) as never },
       kubes: (_, address) => this.kubeOf(address),
       bootId: (name) => this.facts(this.of(name)).bootId,

@@ -1,6 +1,7 @@
 /** Rolls of a modelled cluster: who reboots when, and what stops them. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { newOrder } from '../../../../src/bmc/order.ts';
 import type { WorkerGroup } from '../../../../src/cluster/change/groups.ts';
 import { previewOf } from '../../../../src/cluster/change/preview.ts';
 import { CORDONED } from '../../../../src/cluster/health/observe.ts';
@@ -66,6 +67,55 @@ test('a machine that does not come back stops the roll, and nothing else reboots
   await cluster.run(400);
   expect(cluster.record.ended).toMatchObject({ as: 'done' });
   expect(cluster.of('w2').annotations[CORDONED]).toBeUndefined();
+});
+
+test('a machine that hangs while it reboots is cycled once through its BMC, and the roll goes on', async () => {
+  const cluster = await RolledCluster.open(3, 3, 1);
+  for (const name of ['w1', 'cp1']) {
+    cluster.broken.add(name);
+    cluster.bmcs.set(name, 'helps');
+  }
+  await cluster.run(1000, 60_000, () => expect(cluster.record.holding).toBeUndefined());
+  expect(cluster.record.ended).toMatchObject({ as: 'done' });
+  expect(cluster.cycled).toEqual(['cp1 by roll.blue', 'w1 by roll.blue']);
+});
+
+test.each([
+  ['starts', 'started, and its agent is not heard'],
+  ['unknown', 'bmc-state-unknown'],
+] as const)('a machine that its BMC does not help (%s) is named, and cycled no more', async (bmc, says) => {
+  const cluster = await RolledCluster.open(3, 2, 1);
+  cluster.broken.add('w1');
+  cluster.bmcs.set('w1', bmc);
+  await cluster.run(1000);
+  expect(cluster.cycled).toEqual(['w1 by roll.blue']);
+  expect(cluster.record.holding).toMatchObject({ code: 'machine-hangs' });
+  expect(cluster.record.holding?.text).toContain(says);
+  cluster.startServer();
+  await cluster.run(200);
+  expect(cluster.cycled).toHaveLength(1);
+});
+
+test('a machine is not cycled when its cluster might lose its quorum, nor after an order of somebody else', async () => {
+  const cluster = await RolledCluster.open(3, 0, 1);
+  cluster.broken.add('cp1');
+  cluster.bmcs.set('cp1', 'helps');
+  await cluster.run(1000, 60_000, () => {
+    if (!cluster.isUp(cluster.of('cp1'))) cluster.setDead('cp0', true);
+  });
+  expect(cluster.cycled).toEqual([]);
+  cluster.setDead('cp0', false);
+  await cluster.run(10);
+  expect(cluster.cycled).toEqual(['cp1 by roll.blue']);
+
+  const other = await RolledCluster.open(1, 2, 1);
+  other.broken.add('w1');
+  other.bmcs.set('w1', 'helps');
+  await other.run(1000, 60_000, () => {
+    if (other.isUp(other.of('w1'))) return;
+    other.powers('w1', newOrder({ id: '', machine: 'w1', want: 'off', by: 'ops', at: other.clock.now() }));
+  });
+  expect(other.cycled).toEqual([]);
 });
 
 test('a control plane that does not come back and is left out keeps the others from rebooting', async () => {
