@@ -1,4 +1,5 @@
 /** What Muster asks of a management controller (BMC), whichever protocol it speaks. */
+import type { BmcShown, BmcViewName } from './views.ts';
 
 /**
  * `paused`: powered, and stopped before a system runs. `unknown`: it says none of these, e.g. while
@@ -36,6 +37,8 @@ export interface Bmc {
   bootOnce(target: BootTarget, how: { readonly uefi: boolean }): Promise<void>;
   /** Lights the machine's lamp for so many seconds; 0 ends it. */
   identify(seconds: number): Promise<void>;
+  /** Reads what it says of the machine: much of it costs many requests. */
+  show(view: BmcViewName): Promise<BmcShown>;
   /**
    * Opens the machine's serial console. A BMC gives it to one session at a time: `busy` where
    * another one has it, which `take` ends. Absent where the protocol has none.
@@ -76,6 +79,18 @@ export const BMC_FAULTS = [
   'not-understood',
 ] as const;
 export type BmcFaultCode = (typeof BMC_FAULTS)[number];
+
+/** How long a BMC may take for a view; others wait for it meanwhile. */
+const SHOW_MS = 60_000;
+
+/** `ask`, until a BMC has taken too long for all of it. */
+export function inTime<A, T>(ask: (of: A) => Promise<T>): (of: A) => Promise<T> {
+  const ends = performance.now() + SHOW_MS;
+  return async (of) => {
+    if (performance.now() > ends) throw new BmcFault('unreachable', 'it takes too long for its records');
+    return ask(of);
+  };
+}
 
 export class BmcFault extends Error {
   readonly code: BmcFaultCode;

@@ -35,6 +35,7 @@ import {
 import { decodeOrder, encodeOrder } from './order-record.ts';
 import type { Reach } from './reach.ts';
 import type { Signs } from './signs.ts';
+import type { BmcShown, BmcViewName } from './views.ts';
 
 export interface PowerDeps {
   readonly store: Pick<Store, 'list' | 'commit'>;
@@ -89,6 +90,8 @@ export interface PowerOrders {
   look(machine: string): Promise<ReadPower>;
   /** Lights the lamp. @throws {MusterError} E_BMC without a BMC, or when it does not */
   identify(machine: string, seconds: number): Promise<void>;
+  /** What a BMC says of its machine. @throws {MusterError} E_BMC without a BMC, or when it does not */
+  show(machine: string, view: BmcViewName): Promise<BmcShown>;
   /** Forgets what was learnt of a machine's BMC. */
   forget(machine: string): Promise<void>;
   /** Orders under way stop where they are; the next start of the server goes on with them. */
@@ -184,11 +187,17 @@ class RunningOrders implements PowerOrders {
   async identify(machine: string, seconds: number): Promise<void> {
     const reach = this.#reach(machine);
     beforeChange(`light the lamp of ${machine}`);
-    await this.#deps.connections
-      .with(machine, reach, (bmc) => bmc.identify(seconds))
-      .catch((error: unknown) => {
-        throw new MusterError('E_BMC', `${machine}: ${faultOf(error).message}`);
-      });
+    await this.#asked(machine, reach, (bmc) => bmc.identify(seconds));
+  }
+
+  show(machine: string, view: BmcViewName): Promise<BmcShown> {
+    return this.#asked(machine, this.#reach(machine), (bmc) => bmc.show(view));
+  }
+
+  #asked<T>(machine: string, reach: Reach, ask: (bmc: Bmc) => Promise<T>): Promise<T> {
+    return this.#deps.connections.with(machine, reach, ask).catch((error: unknown) => {
+      throw new MusterError('E_BMC', `${machine}: ${faultOf(error).message}`);
+    });
   }
 
   forget(machine: string): Promise<void> {

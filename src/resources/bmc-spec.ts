@@ -108,9 +108,9 @@ export const profilePower = z
     recover: z
       .strictObject({
         after: duration
-          .refine((text) => (parseDuration(text) ?? 0) >= 120_000, 'too short: a system may be quiet for 2m')
+          .refine((text) => (parseDuration(text) ?? 0) >= 60_000, 'too short: a system may be quiet for 1m')
           .optional()
-          .meta({ description: 'How long nothing is heard of it before. Default: 10m; at least 2m.' }),
+          .meta({ description: 'How long nothing is heard of it before. Default: 10m; at least 1m.' }),
         perHour: z.int().min(1).max(6).optional().meta({
           description: 'How often one machine is restarted in an hour. Default: 2.',
         }),

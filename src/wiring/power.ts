@@ -121,6 +121,7 @@ export async function openPower(
     read: orders.read.bind(orders),
     look: orders.look.bind(orders),
     identify: orders.identify.bind(orders),
+    show: orders.show.bind(orders),
     forget: orders.forget.bind(orders),
     rotate: upkeep.rotate.bind(upkeep),
     reach,

@@ -128,7 +128,18 @@ describe.each([3, 17])('IPMI with cipher suite %i', (suite) => {
     expect(await freeipmi(suite, ipmi, 'ipmi-sensors')).toMatch(/CPU Temp +\| Temperature +\| 47.00/);
     expect(await ipmitool(suite, ipmi, 'sdr')).toMatch(/Fan 1 +\| 4000 RPM +\| ok/);
     expect(await ipmitool(suite, ipmi, 'fru')).toMatch(/Product Serial +: A-1/);
+    expect(await ipmitool(suite, ipmi, 'sdr')).toMatch(/Power +\| 180 Watts +\| ok/);
     expect(await ipmitool(suite, ipmi, 'sel', 'list')).toMatch(/ACPI Power State.*S0/);
+    const bmc = await openIpmi({ ...ipmi.access, suites: [suite as 3 | 17] });
+    expect(await bmc.show('inventory')).toMatchObject({
+      inventory: { manufacturer: 'Muster Lab', serial: 'A-1', firmware: [{ name: 'BMC', version: '1.00' }] },
+    });
+    const { sensors } = await bmc.show('sensors');
+    expect(sensors?.map(({ name, value, unit }) => `${name} ${value} ${unit}`)).toEqual([
+      ...['Inlet Temp 24 °C', 'CPU Temp 47 °C', 'Fan 1 4000 RPM', 'Power 180 W'],
+    ]);
+    expect((await bmc.show('log')).log?.map(({ text }) => text)).toContain('ACPI Power State #9: S0: on');
+    await bmc.close();
   });
 
   test('an account that Muster makes is one of ipmitool, with its password', async () => {
@@ -212,6 +223,14 @@ describe('Redfish', () => {
     expect(JSON.parse(await ask('Systems', 'get'))).toMatchObject({ PowerState: 'On' });
     expect(redfish.bmc.controller.starts.at(-1)).toBe('setup');
     expect(await ask('Chassis', 'Thermal')).toContain('"ReadingCelsius": 24');
+    expect(await ask('Chassis', 'Power')).toContain('"PowerConsumedWatts": 180');
+    const bmc = await openRedfish({ ...redfish.access, trust: { pin: undefined, pinned: () => {} } });
+    expect(await bmc.show('inventory')).toMatchObject({ inventory: { serial: 'A-1' } });
+    expect((await bmc.show('sensors')).sensors).toContainEqual({
+      ...{ name: 'CPU Temp', kind: 'temperature', value: 47, unit: '°C', state: 'ok' },
+    });
+    expect((await bmc.show('log')).log?.map(({ text }) => text)).toContain('power: on');
+    await bmc.close();
     await ask('Systems', 'reset', 'ForceOff');
     expect(redfish.machine.on).toBe(false);
   });

@@ -59,7 +59,7 @@ beforeAll(async () => {
   write('lan.conf', LAN);
   write(
     'sim.emu',
-    'mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02\nmc_enable 0x20\n',
+    'mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02\nsel_enable 0x20 100 0x0a\nmc_enable 0x20\n',
   );
   write('power', '0');
   write('boot', 'none');
@@ -101,6 +101,20 @@ describe('IPMI 2.0', () => {
     expect(await ipmitool('chassis', 'power', 'status')).toContain('is on');
     await ipmitool('chassis', 'power', 'off');
     expect(await asked((bmc) => bmc.power())).toBe('off');
+  });
+
+  test('its event log and its version are what ipmitool reads there', async () => {
+    // Revision, kind of sensor, its number, threshold, above the upper critical one.
+    writeFileSync(join(HOME, 'events'), '0x04 0x01 0x30 0x01 0x09 0x50 0x64\n');
+    await ipmitool('sel', 'add', join(HOME, 'events'));
+    expect(await ipmitool('sel', 'list')).toContain('Upper Critical going high');
+    const { log } = await asked((bmc) => bmc.show('log'));
+    expect(log).toMatchObject([{ severity: 'critical', text: 'Temperature #48: high, critical' }]);
+    expect(await ipmitool('mc', 'info')).toMatch(/Firmware Revision +: 9.08/);
+    expect(await asked((bmc) => bmc.show('inventory'))).toMatchObject({
+      inventory: { firmware: [{ name: 'BMC', version: '9.08' }] },
+    });
+    expect(await asked((bmc) => bmc.show('sensors'))).toEqual({ sensors: [] });
   });
 
   test('a machine resets, and shuts its system down', async () => {

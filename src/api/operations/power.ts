@@ -10,6 +10,7 @@ import { type Order, PATIENCE, WANTS, type Want } from '../../bmc/order.ts';
 import type { PowerOrders, ReadPower } from '../../bmc/orders.ts';
 import type { Reach } from '../../bmc/reach.ts';
 import type { Upkeep } from '../../bmc/upkeep.ts';
+import { BMC_VIEWS, SENSOR_KINDS, SENSOR_STATES } from '../../bmc/views.ts';
 import type { Roster } from '../../machines/roster.ts';
 import { checkMachines, type Principal } from '../access.ts';
 import { dryRun, labelledPart, listOf, on, type Parsed, time, word } from '../contract/contract.ts';
@@ -64,6 +65,41 @@ const powerView = z.strictObject({
 });
 export type PowerView = Parsed<z.output<typeof powerView>>;
 const list = listOf('PowerList', powerView);
+
+const bmcView = z
+  .strictObject({
+    machine: z.string(),
+    inventory: z
+      .strictObject({
+        manufacturer: z.string().optional(),
+        model: z.string().optional(),
+        serial: z.string().optional(),
+        firmware: z.array(z.strictObject({ name: z.string(), version: z.string() })),
+      })
+      .optional(),
+    sensors: z
+      .array(
+        z.strictObject({
+          name: z.string(),
+          kind: z.enum(SENSOR_KINDS),
+          value: z.number().optional().meta({ description: 'Absent: there is no reading now.' }),
+          unit: z.string(),
+          state: z.enum(SENSOR_STATES).optional(),
+        }),
+      )
+      .optional(),
+    log: z
+      .array(
+        z.strictObject({
+          at: time.optional().meta({ description: 'By the clock of the BMC.' }),
+          severity: z.enum(SENSOR_STATES).optional(),
+          text: z.string(),
+        }),
+      )
+      .optional()
+      .meta({ description: 'The newest entries, the newest last.' }),
+  })
+  .meta({ id: 'BmcView', description: 'What a BMC says of its machine; only what was asked for.' });
 
 export const stamp = (at: number): string => timestamp(at as Millis);
 
@@ -257,6 +293,31 @@ export const POWER = [
       const { name } = findMachine(params.name, deps);
       await deps.power.identify(name, body.seconds);
       return { machine: name, seconds: body.seconds };
+    },
+  ),
+  operation(
+    'GET /v1/machines/:name/bmc',
+    {
+      access: 'view',
+      costly: true,
+      summary:
+        'Asks the BMC of a machine what the machine is made of, for its sensors, or for its event log.',
+      query: z.strictObject({
+        view: z.enum(BMC_VIEWS).default('inventory').meta({ description: 'Which of them.' }),
+      }),
+      answer: bmcView,
+    },
+    async ({ params, query }, deps: PowerDeps) => {
+      const { name } = findMachine(params.name, deps);
+      const { inventory, sensors, log } = await deps.power.show(name, query.view);
+      return {
+        machine: name,
+        ...(inventory && { inventory: { ...inventory, firmware: [...inventory.firmware] } }),
+        ...(sensors && { sensors: [...sensors] }),
+        ...(log && {
+          log: log.map(({ at, ...entry }) => ({ ...(at !== undefined && { at: stamp(at) }), ...entry })),
+        }),
+      };
     },
   ),
   operation(

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { createSocket, type Socket } from 'node:dgram';
 import { isIPv6 } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
-import { type Bmc, type BmcConsole, BmcFault, type BmcFaultCode, type ConsoleUse } from '../bmc.ts';
+import { type Bmc, type BmcConsole, BmcFault, type BmcFaultCode, type ConsoleUse, inTime } from '../bmc.ts';
 import { quirksOfNumber } from '../quirks.ts';
 import {
   bootIn,
@@ -48,6 +48,7 @@ import {
 } from './session.ts';
 import { activateSol, deactivateSol, HELD_ELSEWHERE, roomIn, SolLine } from './sol.ts';
 import { setUser, switchUserOff } from './users.ts';
+import { shownBy } from './views.ts';
 
 export interface IpmiAccess {
   readonly address: string;
@@ -306,6 +307,13 @@ class IpmiSession implements Bmc {
 
   async identify(seconds: number) {
     await this.command(chassisIdentify(seconds));
+  }
+
+  show(view: Parameters<Bmc['show']>[0]) {
+    return shownBy(
+      view,
+      inTime((command: Command) => this.command(command)),
+    );
   }
 
   async console({ printed, ended, take = false }: ConsoleUse): Promise<BmcConsole> {

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import https from 'node:https';
 import type { TLSSocket } from 'node:tls';
 import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
-import { type Bmc, BmcFault } from '../bmc.ts';
+import { type Bmc, BmcFault, inTime } from '../bmc.ts';
 import { LATER, quirksOf } from '../quirks.ts';
 import { setAccount, switchAccountOff } from './accounts.ts';
 import {
@@ -19,6 +19,7 @@ import {
   settingsOf,
   vendorIn,
 } from './model.ts';
+import { shownBy } from './views.ts';
 
 /** Which certificate is the BMC's own: one with this pin, or one that a CA signed for it. */
 export type RedfishTrust =
@@ -289,6 +290,14 @@ class RedfishSession implements Bmc {
 
   switchOff(user: string) {
     return switchAccountOff(this.#link, user);
+  }
+
+  show(view: Parameters<Bmc['show']>[0]) {
+    return shownBy(
+      view,
+      inTime((path: string) => this.#link.get(path)),
+      this.#system,
+    );
   }
 
   close() {

@@ -1,12 +1,12 @@
-/** Registers `muster bmc ls|rotate`. */
+/** Registers `muster bmc ls|show|rotate`. */
 import { outputOption, type Register, withExamples, withServer } from '../register.ts';
 
 export const registerBmcs: Register = (program, io, finish) => {
   const bmc = program
     .command('bmc')
-    .summary("accounts on the machines' management controllers")
+    .summary("what the machines' management controllers say, and accounts on them")
     .description(
-      'Shows how Muster logs in to the BMCs of machines, and replaces the passwords of its own accounts there.',
+      'Shows what the BMCs of machines say of them, and how Muster logs in there, and replaces the passwords of its own accounts.',
     );
   const ls = withServer(
     bmc
@@ -35,4 +35,24 @@ export const registerBmcs: Register = (program, io, finish) => {
     finish(await (await import('./bmc.ts')).rotateBmcs(machines, options, io)),
   );
   withExamples(rotate, ['muster bmc rotate -l rack=a --yes', 'after somebody left who had the vault']);
+  const show = withServer(
+    bmc
+      .command('show')
+      .summary('show what a machine is made of, its sensors or its event log')
+      .description(
+        'Asks the BMC of a machine: for manufacturer, model, serial number and versions of firmware, or for its sensors, or for the newest entries of its event log. Nothing of it is asked for regularly, and all of it is the word of the BMC.',
+      )
+      .argument('<machine>', 'name')
+      .option('--sensors', 'temperatures, fans, power')
+      .option('--log', 'the event log, the newest entry last')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (machine: string, options) =>
+    finish(await (await import('./show.ts')).showBmc(machine, options, io)),
+  );
+  withExamples(
+    show,
+    ['muster bmc show node-1', 'see its serial number and versions of firmware'],
+    ['muster bmc show node-1 --sensors', 'see whether it is too hot'],
+    ['muster bmc show node-1 --log', 'see what its hardware reported'],
+  );
 };

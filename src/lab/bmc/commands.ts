@@ -77,12 +77,15 @@ function getBoot(data: Buffer, { controller, options }: Context): Result {
   return Buffer.concat([octets(1, FLAGS, flags, named), kept.subarray(2)]);
 }
 
+/** Entity, kind and unit of a sensor's record (tables 43-13, 42-3 and 43-15). */
+const SENSOR_NUMBERS = { temperature: [7, 0x01, 1], fan: [29, 0x04, 18], power: [10, 0x0b, 6] } as const;
+
 /** A full sensor record (section 43.1) with one threshold. */
 function sensorRecord(number: number): Buffer {
   const { name, kind, upper } = SENSORS[number]!;
-  const [type, unit] = kind === 'temperature' ? [0x01, 1] : [0x04, 18];
+  const [entity, type, unit] = SENSOR_NUMBERS[kind];
   const body = Buffer.alloc(43);
-  body.set([0x20, 0, number + 1, kind === 'fan' ? 29 : 7, 1, 0x7f, 0x68, type, 0x01], 0);
+  body.set([0x20, 0, number + 1, entity, 1, 0x7f, 0x68, type, 0x01], 0);
   // Readable upper critical threshold; a linear, unsigned value that is the reading itself.
   body.writeUInt16LE(upper > 0 ? 0x1010 : 0, 13);
   body[16] = unit;

@@ -188,4 +188,5 @@ export const SENSORS = [
   { name: 'Inlet Temp', kind: 'temperature', value: 24, upper: 42 },
   { name: 'CPU Temp', kind: 'temperature', value: 47, upper: 95 },
   { name: 'Fan 1', kind: 'fan', value: 40, upper: 0 },
+  { name: 'Power', kind: 'power', value: 180, upper: 0 },
 ] as const;

@@ -232,6 +232,14 @@ export class RedfishService {
           Status: { State: 'Enabled', Health: 'OK' },
         })),
       }),
+      [`${CHASSIS}/Power`]: () => ({
+        ...head(path, 'Power.v1_6_0.Power', 'Power'),
+        PowerControl: SENSORS.filter(({ kind }) => kind === 'power').map(({ name, value }) => ({
+          Name: name,
+          PowerConsumedWatts: value,
+          Status: { State: 'Enabled', Health: 'OK' },
+        })),
+      }),
       [`${ROOT}/Managers`]: () => collection(path, 'Manager', [MANAGER]),
       [MANAGER]: () => ({
         ...head(path, 'Manager.v1_10_0.Manager', 'Manager'),
@@ -316,6 +324,7 @@ export class RedfishService {
       SerialNumber: identity.serial,
       PowerState: on ? 'On' : 'Off',
       Thermal: at(`${CHASSIS}/Thermal`),
+      Power: at(`${CHASSIS}/Power`),
       Links: { ComputerSystems: [at(SYSTEM)], ManagedBy: [at(MANAGER)] },
     };
   }
@@ -332,6 +341,7 @@ export class RedfishService {
       Manufacturer: identity.manufacturer,
       Model: identity.product,
       SerialNumber: identity.serial,
+      BiosVersion: 'Lab 1.0',
       PowerState: on ? 'On' : 'Off',
       LocationIndicatorActive: lit,
       IndicatorLED: lit ? 'Blinking' : 'Off',

@@ -83,6 +83,16 @@ test('the next boot comes from somewhere else, and the lamp is lit', async () =>
   expect(bmcs[1].did).toEqual(['boot setup', 'lamp 9']);
 });
 
+test('what a BMC says of its machine is read when somebody asks', async () => {
+  expect((await muster('bmc', 'show', 'm1')).out).toMatch(
+    /Manufacturer: +Maker\nModel: +-\nSerial number: +S-1\nFirmware of BMC: +1\.0\n/,
+  );
+  expect((await muster('bmc', 'show', 'm1', '--sensors')).out).toMatch(/CPU +temperature +47 °C +ok/);
+  expect((await muster('bmc', 'show', 'm1', '--log')).out).toMatch(/2023-11-14.* +power: on/);
+  expect((await muster('bmc', 'show', 'm1', '--log', '--sensors')).err).toContain('E_USAGE');
+  expect((await muster('bmc', 'show', 'node-1')).err).toContain('no document names a BMC of node-1');
+});
+
 test('an order that does not work is named, with an exit code, and explained', async () => {
   bmcs[0].password = 'other';
   const failed = await muster('power', 'on', 'm1');

@@ -10,6 +10,7 @@ import {
   encodeRequest,
   PAYLOADS,
 } from '../../../src/bmc/ipmi/packet.ts';
+import * as records from '../../../src/bmc/ipmi/records.ts';
 import {
   openRequest,
   readOpenAnswer,
@@ -19,6 +20,7 @@ import {
 } from '../../../src/bmc/ipmi/session.ts';
 import * as redfish from '../../../src/bmc/redfish/model.ts';
 import { damagedOctets, damagedRecords } from '../fuzzing.ts';
+import { FULL_RECORD, LOG_RECORD, PRODUCT } from './records.ts';
 
 const SEALING = sealingOf(17, Buffer.alloc(32, 7));
 const EXCHANGE = { suite: 17, user: 'ada', password: 'b', ours: 1, random: Buffer.alloc(16) } as const;
@@ -83,5 +85,19 @@ it('damaged resources of Redfish lead nowhere but to the BMC itself', async () =
       if (path !== undefined && !path.startsWith('/redfish/v1')) throw new Error(`leads to ${path}`);
     if (redfish.errorIn(value).length > 300 || redfish.errorCodeIn(value).length > 60)
       throw new Error('its words have no end');
+  });
+});
+
+it('damaged records of sensors, logs and parts are short plain texts and finite readings', async () => {
+  await damagedOctets('records', [FULL_RECORD, LOG_RECORD, PRODUCT], (octets) => {
+    const sensor = records.sensorIn(octets);
+    const read = sensor && records.readSensor(sensor, octets);
+    if (read?.value !== undefined && !Number.isFinite(read.value)) throw new Error('no reading');
+    const entry = records.logEntryIn(octets);
+    for (const text of [read?.name ?? '', entry?.text ?? ''])
+      if (text.length > 300 || /[\u0000-\u001f\u007f-\u009f]/.test(text)) throw new Error(`says ${text}`);
+    const { board, product } = records.areasIn(octets);
+    if (board > 2040 || product > 2040 || records.areaLength(octets) > 2040) throw new Error('too far');
+    if (records.fruTexts(octets, 'board').length > octets.length) throw new Error('no end');
   });
 });

@@ -4,6 +4,15 @@ import type { Protocols } from '../../../src/bmc/connect.ts';
 import type { IpmiAccess } from '../../../src/bmc/ipmi/client.socket.ts';
 import type { RedfishAccess } from '../../../src/bmc/redfish/client.socket.ts';
 
+/** What it says of its machine. */
+export const SHOWN = {
+  inventory: {
+    inventory: { manufacturer: 'Maker', serial: 'S-1', firmware: [{ name: 'BMC', version: '1.0' }] },
+  },
+  sensors: { sensors: [{ name: 'CPU', kind: 'temperature', unit: '°C', value: 47, state: 'ok' }] },
+  log: { log: [{ at: 1_700_000_000_000, text: 'power: on' }] },
+} as const;
+
 /** A BMC that does what it is told, unless a test changes it. */
 export class MemoryBmc {
   power: PowerState = 'off';
@@ -55,6 +64,7 @@ export class MemoryBmc {
         }),
       switchOff: (user) => ask(() => void this.off.push(user)),
       identify: (seconds) => ask(() => void this.did.push(`lamp ${seconds}`)),
+      show: (view) => ask(() => SHOWN[view]),
       ...(protocol === 'ipmi' && {
         console: (use: ConsoleUse) =>
           ask(() => {
