@@ -1,6 +1,8 @@
 /** Streams of numbered items as server-sent events: first what is kept, then what comes. */
 import type { Clock } from '../base/clock.ts';
 import { seconds, toMillis } from '../base/duration.ts';
+import type { ApiRequest } from './handler.ts';
+import { raw } from './operation.ts';
 
 /**
  * A reader that lags by more items than this is cut off; it comes back with Last-Event-ID and
@@ -83,3 +85,13 @@ export async function* follow<T extends Numbered>(
     signal.removeEventListener('abort', onAbort);
   }
 }
+
+const EVENT_STREAM = 'text/event-stream';
+
+/** Whether a client wants a stream; `Last-Event-ID` continues an earlier one. */
+export const streams = (query: { readonly follow?: boolean }, { accept }: ApiRequest['headers']): boolean =>
+  query.follow === true || accept?.includes(EVENT_STREAM) === true;
+
+/** The answer that is a stream. */
+export const stream = (body: AsyncIterable<string>) =>
+  raw({ status: 200, headers: { 'content-type': EVENT_STREAM }, body });

@@ -4,15 +4,16 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
-import { duration, type Millis } from '../base/duration.ts';
+import { duration, type Millis, millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { inParts } from '../base/parts.ts';
 import { apart, beforeChange } from '../base/rehearsal.ts';
 import type { EventLog } from '../events/event.ts';
-import { consolePart } from '../machines/console.ts';
+import { consolePart, withoutSecrets } from '../machines/console.ts';
 import { type Bmc, type BmcConsole, BmcFault } from './bmc.ts';
 import type { Connections } from './connect.ts';
+import { LiveText } from './live-text.ts';
 import type { Reach } from './reach.ts';
 import { endsBoot, SerialText } from './serial-text.ts';
 
@@ -36,6 +37,12 @@ export interface BmcConsoles {
   held(machine: string): HeldConsole | undefined;
   /** @throws {MusterError} E_BMC when it is not open, or its line is too slow for so much */
   type(machine: string, text: string): void;
+  /**
+   * What a machine prints, as a terminal needs it.
+   *
+   * @throws {MusterError} E_BMC when no document asks for its console
+   */
+  live(machine: string): Pick<LiveText, 'kept' | 'subscribe'>;
   /** Gives all back. */
   close(): Promise<void>;
 }
@@ -60,6 +67,11 @@ interface ConsolesDeps {
  */
 export function openBmcConsoles(deps: ConsolesDeps): BmcConsoles {
   const lines = new Map<string, Line>();
+  const lineOf = (machine: string): Line => {
+    const line = lines.get(machine);
+    if (line) return line;
+    throw new MusterError('E_BMC', `no document says that the boot host holds the console of ${machine}`);
+  };
   const unsubscribe = deps.events.subscribe(({ kind, subject }) => {
     if (kind === 'boot.session') lines.get(subject)?.booted();
   });
@@ -75,12 +87,8 @@ export function openBmcConsoles(deps: ConsolesDeps): BmcConsoles {
         if (!lines.has(machine)) lines.set(machine, new Line(machine, reach, deps));
     },
     held: (machine) => lines.get(machine)?.held(),
-    type(machine, text) {
-      const line = lines.get(machine);
-      if (line === undefined)
-        throw new MusterError('E_BMC', `no document says that the boot host holds the console of ${machine}`);
-      line.type(text);
-    },
+    type: (machine, text) => lineOf(machine).type(text),
+    live: (machine) => lineOf(machine).live,
     async close() {
       unsubscribe();
       await Promise.all([...lines.values()].map((line) => line.close()));
@@ -92,6 +100,7 @@ export function openBmcConsoles(deps: ConsolesDeps): BmcConsoles {
 class Line {
   /** The text of how it is reached: a change of it needs another line. */
   readonly reached: string;
+  readonly live: LiveText;
   readonly #machine: string;
   readonly #reach: Reach;
   readonly #deps: ConsolesDeps;
@@ -112,6 +121,10 @@ class Line {
     this.#reach = reach;
     this.#deps = deps;
     this.reached = JSON.stringify(reach);
+    this.live = new LiveText({
+      hidden: (text) => withoutSecrets(text, deps.secrets(machine)),
+      after: (milliseconds, call) => deps.clock.after(millis(milliseconds), call),
+    });
     // It outlives the order that changed the document.
     void apart(() => this.#start());
   }
@@ -182,6 +195,7 @@ class Line {
   }
 
   #take(octets: Buffer): void {
+    this.live.take(octets);
     for (const line of this.#text.take(octets)) {
       this.#printed.push(line);
       if (endsBoot(line)) this.#nextBoot();

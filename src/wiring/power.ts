@@ -115,7 +115,7 @@ export async function openPower(
     ...{ orders, events, clock, log },
   });
   return {
-    consoles: { ...kept, held: consoles.held, type: consoles.type },
+    consoles: { ...kept, held: consoles.held, type: consoles.type, live: consoles.live },
     give: orders.give.bind(orders),
     last: orders.last.bind(orders),
     read: orders.read.bind(orders),

@@ -14,7 +14,7 @@ import { count, MAX_LIMIT, on, raw as rawType, reason, time, word } from '../con
 import { actor, details, event } from '../contract/events.ts';
 import type { Daemon } from '../daemon.ts';
 import { placing } from '../find-machine.ts';
-import { follow } from '../follow.ts';
+import { follow, stream, streams } from '../follow.ts';
 import type { ApiRequest } from '../handler.ts';
 import { operation, raw } from '../operation.ts';
 import type { ServedAgents } from '../served-agents.ts';
@@ -33,8 +33,6 @@ interface Deps {
 
 type EventDeps = Pick<Deps, 'events' | 'roster' | 'catalog' | 'agents' | 'daemon' | 'clock'>;
 type AuditDeps = Pick<Deps, 'security' | 'roster' | 'clock'>;
-
-const EVENT_STREAM = 'text/event-stream';
 
 const entry = z
   .strictObject({
@@ -148,13 +146,6 @@ export function resumePoint({ query, headers }: Resumed, newest: number, run?: s
   const after = last === undefined ? query.after : Number(last);
   return after === undefined || after > newest ? undefined : after;
 }
-
-/** Whether a client wants a stream; `Last-Event-ID` continues an earlier one. */
-const streams = (query: { readonly follow?: boolean }, { accept }: ApiRequest['headers']): boolean =>
-  query.follow === true || accept?.includes(EVENT_STREAM) === true;
-
-const stream = (body: AsyncIterable<string>) =>
-  raw({ status: 200, headers: { 'content-type': EVENT_STREAM }, body });
 
 export const EVENTS = [
   operation(

@@ -1,15 +1,18 @@
 /** The timeline of a boot with its diagnosis, and what the machine printed on its console. */
 import { z } from 'zod';
 import type { Agents } from '../../agent/serve/agents.ts';
+import type { Clock } from '../../base/clock.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
 import type { BmcConsoles } from '../../bmc/consoles.ts';
+import type { LivePiece } from '../../bmc/live-text.ts';
 import { type Timeline, timelineOf } from '../../diagnosis/timeline.ts';
 import type { ConsoleBoot, Consoles } from '../../machines/console.files.ts';
 import { checkWaits } from '../access.ts';
 import { count, on, type Parsed, time, word } from '../contract/contract.ts';
 import { boot, stage, verdict } from '../contract/timeline.ts';
 import { findMachine, placing } from '../find-machine.ts';
+import { follow, stream, streams } from '../follow.ts';
 import { operation } from '../operation.ts';
 import { withTimestamps } from '../times.ts';
 import { type HistoryDeps, machineEvents, verdictView } from '../verdicts.ts';
@@ -18,9 +21,10 @@ interface ConsoleDeps extends Pick<HistoryDeps, 'roster'> {
   /** What machines printed on their consoles. */
   readonly consoles: Pick<Consoles, 'boots' | 'lines'>;
   readonly agents: Pick<Agents, 'waits' | 'agentCluster'>;
+  readonly clock: Clock;
   readonly power: {
     /** What BMCs carry of the consoles of machines. */
-    readonly consoles: Pick<Consoles, 'boots' | 'lines'> & Pick<BmcConsoles, 'held' | 'type'>;
+    readonly consoles: Pick<Consoles, 'boots' | 'lines'> & Pick<BmcConsoles, 'held' | 'type' | 'live'>;
   };
 }
 
@@ -39,6 +43,12 @@ const entry = z.strictObject({
   claim: z.literal(true).optional().meta({ description: 'The machine said so; nobody else saw it.' }),
   fields: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional(),
 });
+
+const piece = z.strictObject({ text: z.string() }).meta({
+  id: 'ConsolePiece',
+  description: 'With escape sequences; what looks like a secret is hidden.',
+});
+const pieceView = ({ text }: LivePiece): { text: string } => ({ text });
 
 const timeline = z
   .strictObject({
@@ -160,6 +170,30 @@ export const TIMELINE = [
         lines: [...lines],
         ...(deps.agents.waits(name) !== undefined && { waits: true as const }),
       };
+    },
+  ),
+  operation(
+    'GET /v1/machines/:name/console/live',
+    {
+      access: 'operate',
+      costly: true,
+      summary:
+        'Streams what the serial console of a machine shows, through its BMC, as a terminal needs it: what it showed last, then what comes.',
+      query: z.strictObject({}),
+      answer: z.strictObject({ kind: z.literal('ConsolePieceList'), items: z.array(piece) }),
+      streams: true,
+    },
+    ({ params, headers, signal }, deps: ConsoleDeps) => {
+      const { name } = findMachine(params.name, deps);
+      const live = deps.power.consoles.live(name);
+      if (!streams({}, headers))
+        return { kind: 'ConsolePieceList' as const, items: live.kept().map(pieceView) };
+      const followed = {
+        kept: () => live.kept(),
+        subscribe: (listener: (one: LivePiece) => void) => live.subscribe(listener),
+        ...{ wanted: () => true, view: pieceView, after: 0 },
+      };
+      return stream(follow(followed, deps.clock, signal));
     },
   ),
   operation(
