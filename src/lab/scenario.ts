@@ -250,7 +250,6 @@ function crossFaults(scenario: Parsed): { path: string; message: string }[] {
       one.powerOn,
       one.powerOff,
       one.powerCut,
-      one.hang,
       one.wipe,
       one.newTpm,
       one.etcd?.written?.on,

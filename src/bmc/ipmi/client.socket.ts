@@ -312,7 +312,7 @@ class IpmiSession implements Bmc {
   show(view: Parameters<Bmc['show']>[0]) {
     return shownBy(
       view,
-      inTime((command: Command) => this.command(command)),
+      inTime((command: Command) => this.command(command), performance.now.bind(performance)),
     );
   }
 

@@ -210,7 +210,7 @@ export function logEntryIn(record: Buffer): BmcLogEntry | undefined {
   return { ...at, ...(isThreshold && { severity }), text };
 }
 
-/** The text of a field whose first octet says form and length; undefined: the list of fields ends. */
+/** The text of a field, whose first octet says form and length; undefined: no field follows. */
 function fieldText(octets: Buffer): string | undefined {
   const [head = 0xc1] = octets;
   if (head === 0xc1) return undefined;

@@ -295,7 +295,7 @@ class RedfishSession implements Bmc {
   show(view: Parameters<Bmc['show']>[0]) {
     return shownBy(
       view,
-      inTime((path: string) => this.#link.get(path)),
+      inTime((path: string) => this.#link.get(path), performance.now.bind(performance)),
       this.#system,
     );
   }

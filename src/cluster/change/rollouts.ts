@@ -54,7 +54,7 @@ export interface Rollouts extends Restarts {
    * while its member of etcd restarts.
    */
   turns(cluster: string, machine: string): readonly Rolled[];
-  /** How long ago a machine was ordered to end the boot that it reported last; undefined: it was not. */
+  /** How long ago a machine was ordered to end the boot that it reported last, if it was. */
   rebootsFor(cluster: string, machine: string): Millis | undefined;
   /** The machines that count as down because they were ordered to reboot. */
   rebooting(cluster: string): readonly string[];
@@ -161,8 +161,7 @@ export function openRollouts({
       const hasTurn =
         before?.turned === true && ROLLED.every((pod) => (before.given[pod] ?? wanted[pod]) === wanted[pod]);
       const moment = { now, hasTurn, trustEnded: trustEnded(resolved.name) };
-      const answers = justAnswered.get(key);
-      justAnswered.delete(key);
+      const answers = taken(justAnswered, key);
       const peers = changesOf({ wanted, pods }, now).length > 0 ? peersOf(resolved, machine, answers) : [];
       const free = turnOf({ name: machine.name, wanted, pods }, peers, moment);
       const why = free.changes.length > 0 ? waits(resolved.name, machine.name) : undefined;
@@ -198,9 +197,8 @@ export function openRollouts({
       await keep(resolved, machine);
       return 'keep';
     },
-    async whyStays(resolved, machine, limits) {
-      return staysNow(resolved, machine, limits, await askedFor(resolved, machine));
-    },
+    whyStays: async (resolved, machine, limits) =>
+      staysNow(resolved, machine, limits, await askedFor(resolved, machine)),
     async reboots(resolved, machine, bootId, limits) {
       const answers = await askedFor(resolved, machine);
       // Nothing else may come between the decision and the note.
@@ -210,10 +208,7 @@ export function openRollouts({
       return true;
     },
     turns: (cluster, machine) => inTurn(known.get(`${cluster} ${machine}`), clock.monotonic()),
-    rebootsFor(cluster, machine) {
-      const found = rebooting.get(`${cluster} ${machine}`);
-      return found && ((clock.monotonic() - found.at) as Millis);
-    },
+    rebootsFor: (cluster, machine) => since(rebooting.get(`${cluster} ${machine}`), clock.monotonic()),
     rebooting: (cluster) => orderedToReboot(rebooting, cluster, clock.monotonic()),
     goingDown: (cluster) => [
       ...orderedToReboot(rebooting, cluster, clock.monotonic()),
@@ -247,6 +242,16 @@ const restartingEtcd = (known: ReadonlyMap<string, Known>, cluster: string): rea
   [...known].flatMap(([key, found]) =>
     key === `${cluster} ${found.name}` && mayRestartEtcd(found) ? [found.name] : [],
   );
+
+/** A value that counts once. */
+function taken<T>(from: Map<string, T>, key: string): T | undefined {
+  const found = from.get(key);
+  from.delete(key);
+  return found;
+}
+
+const since = (ordered: { readonly at: Millis } | undefined, now: Millis): Millis | undefined =>
+  ordered && ((now - ordered.at) as Millis);
 
 const orderedToReboot = (
   rebooting: ReadonlyMap<string, { readonly at: Millis }>,

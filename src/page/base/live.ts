@@ -49,7 +49,8 @@ export async function followEvents(stop: AbortSignal): Promise<void> {
 const newest = async (stop: AbortSignal): Promise<EventView | undefined> =>
   (await askUntil(stop, 'GET /v1/events', { query: { limit: 1 } })).items.at(-1);
 
-async function* framesOf(response: Response) {
+/** The frames of a stream of server-sent events. */
+export async function* framesOf(response: Response) {
   const frames = new Frames();
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {

@@ -9,8 +9,9 @@ import { Choice } from '../parts/field.tsx';
 import { commands, ProblemNote } from '../parts/note.tsx';
 import { useResource } from '../parts/use.ts';
 import { allRows, changed } from './machines.ts';
+import { PowerMany } from './power.tsx';
 
-type Act = 'accept' | 'delete';
+type Act = 'accept' | 'power' | 'delete';
 
 export function Actions({ names, clear }: { readonly names: readonly string[]; readonly clear: () => void }) {
   const [act, setAct] = useState<Act | undefined>(undefined);
@@ -19,6 +20,9 @@ export function Actions({ names, clear }: { readonly names: readonly string[]; r
       <strong role="status">{names.length} selected</strong>
       <button type="button" onClick={() => setAct('accept')}>
         Accept …
+      </button>
+      <button type="button" onClick={() => setAct('power')}>
+        Power …
       </button>
       {may('administer') && (
         <button type="button" onClick={() => setAct('delete')}>
@@ -29,6 +33,7 @@ export function Actions({ names, clear }: { readonly names: readonly string[]; r
         Clear the selection
       </button>
       {act === 'accept' && <Accept names={names} close={() => setAct(undefined)} />}
+      {act === 'power' && <PowerMany names={names} close={() => setAct(undefined)} />}
       {act === 'delete' && <Delete names={names} close={() => setAct(undefined)} />}
     </section>
   );

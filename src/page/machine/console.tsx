@@ -4,10 +4,12 @@ import type { Answer } from '../../api/operations.ts';
 import { every } from '../base/clock.ts';
 import { askUntil } from '../base/http.ts';
 import { place, setQuery } from '../base/place.ts';
+import { may } from '../base/session.ts';
 import { moment } from '../base/times.ts';
 import { Choice } from '../parts/field.tsx';
 import { Empty, Loading, ProblemNote } from '../parts/note.tsx';
 import { Scrolled } from '../parts/scrolled.tsx';
+import { LiveConsole } from './live-console.tsx';
 
 type View = Answer<'GET /v1/machines/:name/console'>;
 
@@ -17,7 +19,7 @@ const ASK_EVERY_MS = 3000;
 const MOST_LINES = 20_000;
 
 /** Follows the console of a boot; without `chosen` of the last one, also when another begins. */
-function useConsole(name: string, chosen: string | undefined) {
+function useConsole(name: string, chosen: string | undefined, bmc: boolean) {
   const [state, setState] = useState<{ readonly value?: View; readonly error?: unknown }>({});
   useEffect(() => {
     const stop = new AbortController();
@@ -26,7 +28,7 @@ function useConsole(name: string, chosen: string | undefined) {
     const ask = (after?: number): Promise<View> =>
       askUntil(stop.signal, 'GET /v1/machines/:name/console', {
         params: { name },
-        query: { boot: chosen, after },
+        query: { boot: chosen, after, ...(bmc && { bmc }) },
       });
     const next = async (): Promise<View> => {
       const last = shown?.lines.at(-1)?.number;
@@ -54,17 +56,53 @@ function useConsole(name: string, chosen: string | undefined) {
       stop.abort();
       end();
     };
-  }, [name, chosen]);
+  }, [name, chosen, bmc]);
   return state;
 }
 
-export function Console({ name }: { readonly name: string }) {
-  const { value, error } = useConsole(name, place.value.query.console);
+interface ConsolesProps {
+  readonly name: string;
+  readonly cluster: string | undefined;
+  readonly hasBmc: boolean;
+}
+
+/** The consoles of a machine: what its system sends, and what its BMC carries. */
+export function Consoles({ name, cluster, hasBmc }: ConsolesProps) {
+  const { source = '' } = place.value.query;
+  const isLive = source === 'live' && may('operate', cluster);
+  return (
+    <>
+      {hasBmc && (
+        <div class="line">
+          <Choice
+            label="Console"
+            value={source}
+            set={(chosen) => setQuery({ source: chosen, console: undefined })}
+            choices={[
+              ['', 'what its system sends'],
+              ['bmc', 'serial console of its BMC, kept'],
+              ...(may('operate', cluster) ? ([['live', 'serial console of its BMC, live']] as const) : []),
+            ]}
+          />
+        </div>
+      )}
+      {isLive ? <LiveConsole name={name} /> : <Console name={name} bmc={hasBmc && source !== ''} />}
+    </>
+  );
+}
+
+function Console({ name, bmc: isBmc }: { readonly name: string; readonly bmc: boolean }) {
+  const { value, error } = useConsole(name, place.value.query.console, isBmc);
   if (error !== undefined) return <ProblemNote error={error} />;
   if (value === undefined) return <Loading what="the console" />;
-  const { boots, boot, lines, waits } = value;
+  const { boots, boot, lines, waits, bmc } = value;
+  const open =
+    bmc &&
+    (bmc.since ? `It is open since ${moment(bmc.since)}.` : `It is not open: ${bmc.fault ?? 'not yet'}.`);
   if (boot === undefined)
-    return (
+    return isBmc ? (
+      <Empty title="The serial console has shown nothing yet">{open}</Empty>
+    ) : (
       <Empty title="The machine has sent no lines of its console">
         Its initrd sends them when it has an address.
       </Empty>
@@ -80,10 +118,14 @@ export function Console({ name }: { readonly name: string }) {
             choices={boots.map(({ id, at }) => [id, `until ${moment(at)}`] as const)}
           />
         )}
-        <p class="dim">
-          The machine says this of itself; nobody checked it. Never take an approval code from here
-          {waits && ': a key waits, and a line may show the code of another one'}.
-        </p>
+        {isBmc ? (
+          <p class="dim">Its BMC carries it from the first line of the firmware. {open}</p>
+        ) : (
+          <p class="dim">
+            The machine says this of itself; nobody checked it. Never take an approval code from here
+            {waits && ': a key waits, and a line may show the code of another one'}.
+          </p>
+        )}
       </div>
       <Scrolled
         key={boot}

@@ -10,8 +10,9 @@ import { allRows } from '../fleet/machines.ts';
 import { troubleOf } from '../fleet/row.ts';
 import { MachineActions } from '../machine/actions.tsx';
 import { Configuration } from '../machine/configuration.tsx';
-import { Console } from '../machine/console.tsx';
+import { Consoles } from '../machine/console.tsx';
 import { Inventory } from '../machine/inventory.tsx';
+import { Power } from '../machine/power.tsx';
 import { BootTimeline } from '../machine/timeline.tsx';
 import { Why } from '../machine/why.tsx';
 import { Badge, Link } from '../parts/badge.tsx';
@@ -25,6 +26,7 @@ import { useResource } from '../parts/use.ts';
 const TABS = [
   ['timeline', 'Timeline'],
   ['console', 'Console'],
+  ['power', 'Power'],
   ['why', 'Why'],
   ['configuration', 'Configuration'],
   ['plan', 'Plan'],
@@ -51,7 +53,9 @@ export function Machine() {
   const { status } = value;
   const trouble = troubleOf(status);
   const condition = status.condition?.word ?? 'registered';
-  const tabs = TABS.filter(([key]) => key !== 'plan' || cluster !== undefined);
+  const hasBmc = (value.spec as MachineSpec | undefined)?.bmc !== undefined;
+  const missing = [...(cluster === undefined ? ['plan'] : []), ...(hasBmc ? [] : ['power'])];
+  const tabs = TABS.filter(([key]) => !missing.includes(key));
   const tab = openTab(tabs);
   return (
     <>
@@ -69,7 +73,8 @@ export function Machine() {
       {trouble && <p class={`note ${trouble.tone}`}>{commands(trouble.text)}</p>}
       <Tabs label={`Views of ${name}`} tabs={tabs} />
       {tab === 'timeline' && <BootTimeline name={name} />}
-      {tab === 'console' && <Console name={name} />}
+      {tab === 'console' && <Consoles name={name} cluster={cluster} hasBmc={hasBmc} />}
+      {tab === 'power' && <Power name={name} cluster={cluster} />}
       {tab === 'why' && <Why name={name} />}
       {tab === 'configuration' && <Configuration name={name} />}
       {tab === 'plan' && <Plan name={name} />}

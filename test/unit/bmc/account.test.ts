@@ -70,6 +70,7 @@ function serve({ store, vault }: Site, lives: Lives = always) {
     ...{ protocol: bmc.protocol, power: () => bmc.power(), order: (order) => bmc.order(order) },
     ...{ boot: () => bmc.boot(), identify: (seconds) => bmc.identify(seconds) },
     bootOnce: (target, how) => bmc.bootOnce(target, how),
+    show: (view) => bmc.show(view),
     setAccount: (login) => step(() => bmc.setAccount(login)),
     switchOff: (user) => step(() => bmc.switchOff(user)),
     close: () => bmc.close(),
