@@ -15,8 +15,11 @@ export type PowerState = (typeof POWER_STATES)[number];
 export const POWER_ORDERS = ['on', 'off', 'shut-down', 'cycle', 'reset'] as const;
 export type PowerOrder = (typeof POWER_ORDERS)[number];
 
-/** Where the next boot alone comes from. `none`: as the firmware is set. */
-export const BOOT_TARGETS = ['none', 'network', 'disk', 'setup'] as const;
+/**
+ * Where the next boot alone comes from. `none`: as the firmware is set; `http`: the network by UEFI
+ * HTTP, to where DHCP leads, as `network` leads by PXE.
+ */
+export const BOOT_TARGETS = ['none', 'network', 'http', 'disk', 'setup'] as const;
 export type BootTarget = (typeof BOOT_TARGETS)[number];
 
 /** What a BMC says of the next boot. */

@@ -229,7 +229,7 @@ function climb(order: Order, now: number): Order {
 /** What it means that the machine was heard. */
 function heard(order: Order, sign: Sign, now: number): Order {
   const target = order.boot?.target;
-  if (target === 'network' && sign === 'system')
+  if ((target === 'network' || target === 'http') && sign === 'system')
     return named(
       order,
       now,
@@ -372,7 +372,9 @@ function readState(order: Order, read: PowerState, now: number): Order {
 
 function readBack(order: Order, said: BootOnce, now: number): Order {
   const { target, uefi } = order.boot!;
-  const isSo = said.target === target && (target === 'none' || said.uefi === undefined || said.uefi === uefi);
+  // Some systems allow no PXE, and get HTTP instead.
+  const isThere = said.target === target || (target === 'network' && said.target === 'http');
+  const isSo = isThere && (target === 'none' || said.uefi === undefined || said.uefi === uefi);
   if (isSo)
     return order.command === undefined ? whole(order, now) : to(order, 'power', now, { sent: undefined });
   if (order.sets < SETS) return to(order, 'boot-once', now);

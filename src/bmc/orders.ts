@@ -145,7 +145,7 @@ class RunningOrders implements PowerOrders {
     const orders = machines.map((machine, n) =>
       newOrder({
         ...{ id: randomUUID(), machine, want, by, at, from: at + n * stagger },
-        ...(boot !== undefined && { boot: { target: boot, uefi: isUefi(machine) } }),
+        ...(boot !== undefined && { boot: { target: boot, uefi: boot === 'http' || isUefi(machine) } }),
         ...(patience !== undefined && { patience }),
         ...(hardAfter !== undefined && { hardAfter }),
         ...(once && { once }),

@@ -296,6 +296,7 @@ class IpmiSession implements Bmc {
   }
 
   async bootOnce(target: Parameters<Bmc['bootOnce']>[0], how: { readonly uefi: boolean }) {
+    if (target === 'http') throw new BmcFault('refused', 'IPMI has no boot by HTTP; Redfish has');
     // Not every BMC has this parameter, and none needs it.
     await this.command(keepFlags).catch(() => {});
     const quirks = await this.command(deviceId).then(

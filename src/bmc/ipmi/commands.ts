@@ -50,7 +50,9 @@ export const chassisIdentify = (seconds: number): Command =>
   of(CHASSIS, 0x04, Math.min(255, Math.max(0, seconds)));
 
 /** The boot device of the boot flags, parameter 5, in bits 2 to 5 (table 28-14). */
-const DEVICES: Readonly<Record<BootTarget, number>> = { none: 0, network: 1, disk: 2, setup: 6 };
+const DEVICES: Readonly<Record<IpmiTarget, number>> = { none: 0, network: 1, disk: 2, setup: 6 };
+/** The flags have no device for a boot by HTTP. */
+export type IpmiTarget = Exclude<BootTarget, 'http'>;
 /** The disk of some manufacturers, where the machine boots by UEFI. */
 const OTHER_DISK = 9;
 const FLAGS = 5;
@@ -64,7 +66,7 @@ const UEFI = 0x20;
  */
 export const keepFlags = of(CHASSIS, 0x08, 0x03, 0x1f);
 export function setBoot(
-  target: BootTarget,
+  target: IpmiTarget,
   { uefi }: { readonly uefi: boolean },
   quirks: ReadonlySet<QuirkCode> = new Set(),
 ): Command {
@@ -83,7 +85,7 @@ export function bootIn(data: Buffer): BootOnce | undefined {
   // Version, number of the parameter, and its five octets.
   if (data.length < 4 || (data[1]! & 0x7f) !== FLAGS) return undefined;
   const [flags, device] = [data[2]!, (data[3]! >> 2) & 0x0f];
-  const named = (Object.keys(DEVICES) as BootTarget[]).find((target) => DEVICES[target] === device);
+  const named = (Object.keys(DEVICES) as IpmiTarget[]).find((target) => DEVICES[target] === device);
   const found = device === OTHER_DISK ? 'disk' : (named ?? 'other');
   const target = (flags & VALID) === 0 ? 'none' : found;
   return { target, uefi: (flags & UEFI) !== 0, persistent: (flags & PERSISTENT) !== 0 };

@@ -55,6 +55,7 @@ export function resetFor({ body }: Resource, order: PowerOrder): Reset | undefin
 const TARGETS: Readonly<Record<BootTarget, readonly string[]>> = {
   none: ['None'],
   network: ['Pxe', 'UefiHttp'],
+  http: ['UefiHttp'],
   disk: ['Hdd'],
   setup: ['BiosSetup'],
 };
@@ -64,7 +65,7 @@ export function bootIn({ body }: Resource): BootOnce {
   const boot = fieldsOf(body.Boot);
   const enabled = textOf(boot.BootSourceOverrideEnabled);
   const said = textOf(boot.BootSourceOverrideTarget) || 'None';
-  const known = (Object.keys(TARGETS) as BootTarget[]).find((target) => TARGETS[target].includes(said));
+  const known = (Object.keys(TARGETS) as BootTarget[]).find((target) => TARGETS[target][0] === said);
   return {
     target: enabled === 'Once' || enabled === 'Continuous' ? (known ?? 'other') : 'none',
     uefi: boot.BootSourceOverrideMode === undefined ? undefined : boot.BootSourceOverrideMode === 'UEFI',

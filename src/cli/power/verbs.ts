@@ -90,6 +90,7 @@ function register(power: Command, word: PowerWord, io: Io, finish: Finish): void
       .addOption(
         new Option('--boot <place>', 'where the next boot alone comes from').choices([
           'network',
+          'http',
           'disk',
           'setup',
         ]),
@@ -117,8 +118,11 @@ export function registerBmc(...[machine, io, finish]: Parameters<Register>): voi
       )
       .argument('<machine>', 'name')
       .addOption(
-        new Option('--once <place>', 'network, disk, or the setup of the firmware')
-          .choices(['network', 'disk', 'setup'])
+        new Option(
+          '--once <place>',
+          'network (PXE), http (UEFI HTTP, by Redfish alone), disk, or the setup of the firmware',
+        )
+          .choices(['network', 'http', 'disk', 'setup'])
           .makeOptionMandatory(),
       ),
   ).action(async (name: string, options) =>

@@ -38,7 +38,10 @@ const RESETS: Readonly<Record<string, PowerOrder>> = {
   ForceRestart: 'reset',
   PowerCycle: 'cycle',
 };
-const TARGETS = { none: 'None', network: 'Pxe', disk: 'Hdd', setup: 'BiosSetup' } as const;
+const TARGETS = {
+  ...{ none: 'None', network: 'Pxe', http: 'UefiHttp' },
+  ...{ disk: 'Hdd', setup: 'BiosSetup' },
+} as const;
 type Target = keyof typeof TARGETS;
 
 const at = (path: string): Body => ({ '@odata.id': path });

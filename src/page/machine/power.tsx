@@ -43,6 +43,7 @@ export const ORDERS: Readonly<
 };
 const PLACES = [
   ['network', 'the network: it is installed again'],
+  ['http', 'the network by UEFI HTTP, where its BMC speaks Redfish'],
   ['disk', 'its disk'],
   ['setup', 'the setup of its firmware'],
 ] as const;

@@ -80,7 +80,7 @@ test('a command is read back as its answer would be', () => {
   });
 });
 
-test.each(BOOT_TARGETS)('a boot once from %s is read back', (target) => {
+test.each(BOOT_TARGETS.filter((one) => one !== 'http'))('a boot once from %s is read back', (target) => {
   for (const uefi of [true, false]) {
     const { data } = setBoot(target, { uefi });
     expect(bootIn(Buffer.concat([Buffer.from([1]), data]))).toEqual({

@@ -146,6 +146,25 @@ const boot = fc.option(
   { nil: undefined },
 );
 
+test('a boot by HTTP is read back as such, and stands for PXE where a system has none', () => {
+  const order = (boot: 'network' | 'http') => ({
+    ...newOrder({
+      ...{ id: '', machine: 'm', want: 'boot', by: 'a', at: 0 },
+      boot: { target: boot, uefi: true },
+    }),
+    ...{ step: 'read-back' as const, state: 'on' as const },
+  });
+  const said = (target: 'network' | 'http') => ({
+    ok: true as const,
+    value: { target, uefi: true, persistent: false },
+  });
+  const end = (wanted: 'network' | 'http', found: 'network' | 'http') =>
+    answered({ ...order(wanted), sets: 9 }, { is: 'boot' }, said(found), 1).end?.code;
+  expect(end('http', 'http')).toBe('proved');
+  expect(end('network', 'http')).toBe('proved');
+  expect(end('http', 'network')).toBe('boot-once-ignored');
+});
+
 test('ten thousand orders to bad BMCs each end proved or named, and none restarts what is not known', () => {
   let proved = 0;
   const names = new Set<string>();
