@@ -46,6 +46,9 @@ async function take(step: Step, stage: Stage): Promise<Verdict | undefined> {
   else if (step.powerCut) {
     clusters.noteCut();
     await rack.powerCut(step.powerCut);
+  } else if (step.hang) {
+    clusters.noteCut();
+    rack.hang(step.hang);
   } else if (step.wipe) await rack.wipe(step.wipe);
   else if (step.newTpm) await rack.newTpm(step.newTpm);
   else if (step.bootHost === 'off') await host.stop();

@@ -45,6 +45,8 @@ export interface Rack {
   powerOff(names: readonly string[]): Promise<void>;
   /** Cuts the power of all these machines at the same moment; the guests are not notified. */
   powerCut(names: readonly string[]): Promise<void>;
+  /** Stops the processors of these machines. */
+  hang(names: readonly string[]): void;
   /**
    * Empties the disks that the scenario declares blank.
    *
@@ -115,6 +117,12 @@ export function openRack(options: RackOptions): Rack {
     async powerCut(names) {
       await Promise.all(names.map(find).map((one) => one.cutOff('power cut', () => one.box.powerCut())));
       queue.startNext();
+    },
+    hang(names) {
+      for (const one of names.map(find)) {
+        one.box.hang();
+        one.addStep('hangs');
+      }
     },
     async wipe(names) {
       for (const one of names.map(find)) {

@@ -250,6 +250,7 @@ function crossFaults(scenario: Parsed): { path: string; message: string }[] {
       one.powerOn,
       one.powerOff,
       one.powerCut,
+      one.hang,
       one.wipe,
       one.newTpm,
       one.etcd?.written?.on,

@@ -172,6 +172,7 @@ const ACTIONS = [
   'powerOn',
   'powerOff',
   'powerCut',
+  'hang',
   'wipe',
   'newTpm',
   'bootHost',
@@ -193,6 +194,9 @@ export const step = z
     powerOn: names.optional().meta({ description: 'Switches these machines on together.' }),
     powerOff: names.optional(),
     powerCut: names.optional().meta({ description: 'Kills QEMU; the guest is not notified.' }),
+    hang: names.optional().meta({
+      description: 'Stops their processors: they stay on, and nothing of them answers.',
+    }),
     wipe: names
       .optional()
       .meta({ description: 'Makes their blank disks blank again. The machines must be switched off.' }),
