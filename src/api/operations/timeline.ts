@@ -180,14 +180,13 @@ export const TIMELINE = [
       summary:
         'Streams what the serial console of a machine shows, through its BMC, as a terminal needs it: what it showed last, then what comes.',
       query: z.strictObject({}),
-      answer: z.strictObject({ kind: z.literal('ConsolePieceList'), items: z.array(piece) }),
+      answer: z.strictObject({ kind: z.literal('LiveConsole'), pieces: z.array(piece) }),
       streams: true,
     },
     ({ params, headers, signal }, deps: ConsoleDeps) => {
       const { name } = findMachine(params.name, deps);
       const live = deps.power.consoles.live(name);
-      if (!streams({}, headers))
-        return { kind: 'ConsolePieceList' as const, items: live.kept().map(pieceView) };
+      if (!streams({}, headers)) return { kind: 'LiveConsole' as const, pieces: live.kept().map(pieceView) };
       const followed = {
         kept: () => live.kept(),
         subscribe: (listener: (one: LivePiece) => void) => live.subscribe(listener),

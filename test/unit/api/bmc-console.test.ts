@@ -147,7 +147,7 @@ test('operators watch it live, viewers do not, and what is secret is hidden', as
   bmc.console!.printed(Buffer.from('\u001b[2Jlogin: muster.url=http://x/boot/s3cret '));
   world.clock.advance(toMillis(seconds(1)));
   const live = () => world.client.call('GET', '/v1/machines/m1/console/live');
-  expect(await live()).toMatchObject({ items: [{ text: '\u001b[2Jlogin: muster.url=[hidden] ' }] });
+  expect(await live()).toMatchObject({ pieces: [{ text: '\u001b[2Jlogin: muster.url=[hidden] ' }] });
   await expect(world.client.call('GET', '/v1/machines/node-1/console/live')).rejects.toThrow('no document');
   const viewer = await operatorOf(world, 'vic', { role: 'viewer' });
   await expect(viewer.call('GET', '/v1/machines/m1/console/live')).rejects.toMatchObject({
