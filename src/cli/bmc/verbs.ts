@@ -4,7 +4,7 @@ import { outputOption, type Register, withExamples, withServer } from '../regist
 export const registerBmcs: Register = (program, io, finish) => {
   const bmc = program
     .command('bmc')
-    .summary("what the machines' management controllers say, and accounts on them")
+    .summary("ask the machines' management controllers, and keep accounts on them")
     .description(
       'Shows what the BMCs of machines say of them, and how Muster logs in there, and replaces the passwords of its own accounts.',
     );
