@@ -81,6 +81,27 @@ test('an operator switches a machine on, sees what became of it, and what its ha
   await expect.poll(() => bmcs[1]!.controller.lit).toBe(true);
 });
 
+test('an administrator accepts the new certificate of a BMC', async () => {
+  const context = await openContext(browser);
+  const page = await firstLogIn(context, invited(host, 'margaret', 'admin'));
+  await page.getByRole('link', { name: 'powered-2', exact: true }).click();
+  await page.getByRole('link', { name: 'Power', exact: true }).click();
+  const look = page.getByRole('button', { name: 'Ask the BMC now' });
+  await look.click();
+  await page.getByText('read ').waitFor();
+  await bmcs[1]!.changeCertificate();
+  await look.click();
+  await page.getByText('it shows another certificate').waitFor();
+  await page.getByRole('button', { name: 'Accept its certificate …' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Accept its certificate', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await look.click();
+  await page.getByText('it shows another certificate').waitFor({ state: 'detached' });
+  await shoot(page, 'power-admin');
+  expect(await barriers(page)).toEqual([]);
+});
+
 test('several machines are shown before they are ordered, and followed', async () => {
   const context = await openContext(browser);
   const page = await firstLogIn(context, invited(host, 'grace', 'operator'));

@@ -112,7 +112,7 @@ export function Power({ name, cluster }: { readonly name: string; readonly clust
     <>
       <State view={view} reload={reload} />
       {may('operate', cluster) ? (
-        <Buttons name={name} done={reload} />
+        <Buttons name={name} cluster={cluster} done={reload} />
       ) : (
         <p class="dim">
           Operators switch it on and off here, restart it, say where it boots from next, and light its lamp.
@@ -161,13 +161,20 @@ function State({ view, reload }: { readonly view: View; readonly reload: () => v
   );
 }
 
-function Buttons({ name, done }: { readonly name: string; readonly done: () => void }) {
+interface ButtonsProps {
+  readonly name: string;
+  readonly cluster: string | undefined;
+  readonly done: () => void;
+}
+
+function Buttons({ name, cluster, done }: ButtonsProps) {
   return (
     <div class="line">
       {(['on', 'shut-down', 'off', 'cycle', 'reset', 'boot'] as const).map((want) => (
         <PowerButton key={want} want={want} name={name} done={done} />
       ))}
       <Lamp name={name} />
+      {may('administer', cluster) && <Forget name={name} done={done} />}
     </div>
   );
 }
@@ -190,6 +197,25 @@ function PowerButton(of: { readonly want: Want; readonly name: string; readonly 
       {startsAfter(want) && <BootPlace value={boot} set={setBoot} must={want === 'boot'} />}
       <p class="dim">
         The order ends when the machine itself is heard, or with a name that says what did not happen.
+      </p>
+    </Order>
+  );
+}
+
+function Forget({ name, done }: { readonly name: string; readonly done: () => void }) {
+  return (
+    <Order
+      label="Accept its certificate"
+      title={`Accept the BMC of ${name} as it is`}
+      danger
+      give={async () => {
+        await ask('DELETE /v1/machines/:name/bmc', { params: { name } });
+        done();
+      }}
+    >
+      <p>
+        The next certificate that it shows counts, and a log-in that it refused twice is tried again. Make
+        sure first that there is a reason, such as a new board.
       </p>
     </Order>
   );
