@@ -54,9 +54,11 @@ function throughRouter(text: string, address: Ipv4): boolean {
 }
 
 /**
- * Finds the neighbour behind an address. An entry of the neighbour table counts before any route.
+ * Finds the neighbour behind an address. An entry of the neighbour table counts before anything
+ * else; the kernel has none for its own addresses.
  *
- * @param tables the texts of /proc/net/arp and /proc/net/route, and this host's own addresses
+ * @param tables the texts of /proc/net/arp and /proc/net/route, and this host's own addresses; only
+ *   what decides is read
  */
 export function neighbourIn(
   tables: { readonly arp: string; readonly routes: string; readonly own: readonly Ipv4[] },
@@ -64,12 +66,17 @@ export function neighbourIn(
 ): Neighbour {
   const address = parseIpv4(text);
   if (address === undefined || address === ANY) return [];
-  if (tables.own.includes(address) || (address & netmask(8)) >>> 0 === LOOPBACK) return 'host';
-  const macs = tables.arp
-    .split('\n')
-    .filter((line) => line.startsWith(`${text} `))
-    .flatMap((line) => readArpLine(line)?.mac ?? []);
-  return macs.length === 0 && throughRouter(tables.routes, address) ? 'router' : macs;
+  if ((address & netmask(8)) >>> 0 === LOOPBACK) return 'host';
+  const macs: Mac[] = [];
+  const { arp } = tables;
+  const line = `\n${text} `;
+  for (let at = arp.indexOf(line); at >= 0; at = arp.indexOf(line, at + 1)) {
+    const entry = readArpLine(arp.slice(at + 1, arp.indexOf('\n', at + 1)));
+    if (entry) macs.push(entry.mac);
+  }
+  if (macs.length > 0) return macs;
+  if (tables.own.includes(address)) return 'host';
+  return throughRouter(tables.routes, address) ? 'router' : [];
 }
 
 const LOOPBACK = 0x7f00_0000;
