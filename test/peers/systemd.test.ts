@@ -214,7 +214,7 @@ describe('the service', () => {
       [
         `${lib}/systemd/bind-sockets.pl`,
         unprivileged,
-        `${lib}/src/cli/main.ts`,
+        `${lib}/dist/server/main.js`,
         'serve',
         '--interface',
         'rack0',
