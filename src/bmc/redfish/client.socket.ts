@@ -86,6 +86,8 @@ async function findSystem(link: Link, wanted: string | undefined): Promise<strin
 class Link {
   readonly #access: RedfishAccess;
   readonly #agent: https.Agent;
+  /** The first certificate counts for all connections of the session. */
+  #first: string | undefined;
   #token: string | undefined;
   #session: string | undefined;
 
@@ -163,7 +165,7 @@ class Link {
           method,
           path,
           agent: this.#agent,
-          // Certificates of BMCs are mostly their own; `isTrusted` says which one is right.
+          // Certificates of BMCs are mostly their own; `#whyNotTrusted` says which one is right.
           rejectUnauthorized: false,
           ...('ca' in trust && { ca: trust.ca }),
           // The whole answer, however slowly it comes.
@@ -206,7 +208,7 @@ class Link {
       request.on('socket', (socket) => {
         const known = socket as TLSSocket;
         const check = (): void => {
-          const fault = whyNotTrusted(known, trust);
+          const fault = this.#whyNotTrusted(known);
           if (fault === undefined) request.end(content);
           else request.destroy(new BmcFault('pin-changed', fault));
         };
@@ -215,17 +217,21 @@ class Link {
       });
     });
   }
-}
 
-/** Why the other end is not the BMC that is meant. A first certificate is told to `pinned`. */
-function whyNotTrusted(socket: TLSSocket, trust: RedfishTrust): string | undefined {
-  if ('ca' in trust)
-    return socket.authorized ? undefined : `its certificate is not of the CA: ${socket.authorizationError}`;
-  const certificate = socket.getPeerCertificate().raw as Buffer | undefined;
-  if (certificate === undefined) return 'it shows no certificate';
-  const seen = createHash('sha256').update(certificate).digest('hex');
-  if (trust.pin === undefined) trust.pinned(seen);
-  return trust.pin === undefined || trust.pin === seen ? undefined : `it shows another certificate: ${seen}`;
+  /** Why the other end is not the BMC that is meant. A first certificate is told to `pinned`. */
+  #whyNotTrusted(socket: TLSSocket): string | undefined {
+    const { trust } = this.#access;
+    if ('ca' in trust)
+      return socket.authorized ? undefined : `its certificate is not of the CA: ${socket.authorizationError}`;
+    const certificate = socket.getPeerCertificate().raw as Buffer | undefined;
+    if (certificate === undefined) return 'it shows no certificate';
+    const seen = createHash('sha256').update(certificate).digest('hex');
+    const pin = trust.pin ?? this.#first;
+    if (pin !== undefined && pin !== seen) return `it shows another certificate: ${seen}`;
+    if (pin === undefined) trust.pinned(seen);
+    this.#first = seen;
+    return undefined;
+  }
 }
 
 /** @throws {BmcFault} for an answer that is no success */

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
-import type { Bmc } from '../../../src/bmc/bmc.ts';
+import type { Bmc, BmcFault } from '../../../src/bmc/bmc.ts';
 import { openRedfish, type RedfishAccess } from '../../../src/bmc/redfish/client.socket.ts';
 import { selfSigned } from '../../self-signed.ts';
 
@@ -77,7 +77,7 @@ async function startBmc(rule: (asked: Asked) => Answer | undefined = () => undef
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   started.push(server);
-  return { state, port: (server.address() as AddressInfo).port };
+  return { state, server, port: (server.address() as AddressInfo).port };
 }
 
 const started: https.Server[] = [];
@@ -139,6 +139,21 @@ test('the first certificate is pinned, and no password goes to another one', asy
   const pinned = access(other.port, { trust: { pin: pins[0], pinned: () => {} } });
   await expect(openRedfish(pinned)).rejects.toMatchObject({ code: 'pin-changed' });
   expect(other.state.asked).toEqual([]);
+});
+
+test('a certificate that changes within a session ends it, also one that was the first', async () => {
+  const { port, state, server } = await startBmc();
+  const bmc = await openRedfish(access(port));
+  const asks = () => bmc.power().catch((error: BmcFault) => error.code);
+  server.closeAllConnections();
+  await expect.poll(asks).toBe('off');
+  const before = state.asked.length;
+  server.setSecureContext({ cert: PAIRS[1].certificate, key: PAIRS[1].key });
+  server.closeAllConnections();
+  await expect.poll(asks).toBe('pin-changed');
+  for (let n = 0; n < 3; n++) await expect(bmc.power()).rejects.toMatchObject({ code: 'pin-changed' });
+  expect(state.asked).toHaveLength(before);
+  await bmc.close();
 });
 
 test('a certificate may be of a CA instead, for the address of the BMC', async () => {
