@@ -51,7 +51,7 @@ const built = await build({
   },
 });
 
-// What the bundle is made of, for whoever compares it with the list of components.
+// The packages in the bundle: a test compares them with the list of components.
 const { output } = built as Rolldown.RolldownOutput;
 const modules = output.flatMap((one) => (one.type === 'chunk' ? one.moduleIds : []));
 const PACKAGE = /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//;

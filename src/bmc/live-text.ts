@@ -8,7 +8,7 @@ import { StringDecoder } from 'node:string_decoder';
 const PIECE_MS = 50;
 /** A word that grows longer without a pause is passed on all the same. */
 const LONGEST_WORD = 4096;
-/** Who begins to watch sees this much of what was printed before: a screen has 2,000 characters. */
+/** A new watcher gets the last characters that were printed: a screen has 2,000. */
 const KEPT = 8192;
 
 export interface LivePiece {

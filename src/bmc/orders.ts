@@ -343,7 +343,7 @@ function put(bmc: Bmc, ask: Ask): Promise<PowerState | BootOnce | undefined> {
   }
 }
 
-/** Who orders restarts of machines that hang, in the order and in its events. */
+/** The name by which Muster orders restarts of machines that hang. */
 export const RECOVERY = 'power.recover';
 const HOUR = toMillis(seconds(3600));
 

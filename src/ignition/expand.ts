@@ -67,29 +67,20 @@ function settle(value: unknown, path: (string | number)[], slots: Slot[], size: 
     return value;
   }
   if (typeof value !== 'object' || value === null) return value;
-  return isShared(value) ? settleShared(value, path, slots, size) : settleFields(value, path, slots, size);
-}
-
-/** Shared values that no template names, finished. */
-const memoSettled = new WeakMap<object, { readonly settled: object; readonly length: number }>();
-
-function settleShared(
-  value: object,
-  path: (string | number)[],
-  slots: Slot[],
-  size: { length: number },
-): object {
-  const known = memoSettled.get(value);
+  const known = isShared(value) ? memoSettled.get(value) : undefined;
   if (known !== undefined) {
     size.length += known.length;
     return known.settled;
   }
   const before = { slots: slots.length, length: size.length };
   const settled = settleFields(value, path, slots, size);
-  if (slots.length > before.slots) return settled;
-  memoSettled.set(value, { settled: shared(settled), length: size.length - before.length });
+  if (isShared(value) && slots.length === before.slots)
+    memoSettled.set(value, { settled: shared(settled), length: size.length - before.length });
   return settled;
 }
+
+/** Shared values that no template names, finished. */
+const memoSettled = new WeakMap<object, { readonly settled: object; readonly length: number }>();
 
 function settleFields(
   value: object,

@@ -31,8 +31,8 @@ function read(file: string): string {
 
 /**
  * The neighbour behind an IPv4 address in dotted decimal, now. The other end of an open connection
- * is in the table, because the kernel sends it packets. Takes a quarter of a millisecond with 1,000
- * neighbours.
+ * is in the table, because the kernel sends it packets. Takes half a millisecond with 1,000
+ * neighbours, which the kernel needs to write its table.
  */
 export const neighbour = (address: string): Neighbour =>
   neighbourIn(

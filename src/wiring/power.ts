@@ -138,7 +138,7 @@ export async function openPower(
   };
 }
 
-/** What rolls do with BMCs, which are opened after the clusters: `begin` is told when they are. */
+/** Lets rolls restart machines through their BMCs, once `begin` has got those: they open later. */
 export function rollPower({ sessions }: State['roster']): RollPower & { begin(power: Power): void } {
   let power: Power | undefined;
   return {

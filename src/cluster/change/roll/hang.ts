@@ -18,7 +18,7 @@ export interface Rebooting {
   readonly now: number;
 }
 
-/** Who gave the order. */
+/** The name by which the roll of a cluster orders power. */
 export const rollOf = (cluster: string): string => `roll.${cluster}`;
 
 /**

@@ -82,7 +82,7 @@ export class RolledCluster {
   readonly left = new Set<string>();
   /** Asked before and after turns; those of a server that starts again are set again. */
   hooks: Hooks = NO_HOOKS;
-  /** Machines with a BMC, what it does when it is told to cycle, and who told it. */
+  /** Machines with a BMC, what each BMC does on `cycle`, and the name that ordered it. */
   bmcs = new Map<string, 'helps' | 'starts' | 'silent' | 'unknown'>();
   readonly cycled: string[] = [];
   readonly #orders = new Map<string, Order>();

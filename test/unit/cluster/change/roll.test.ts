@@ -69,7 +69,7 @@ test('a machine that does not come back stops the roll, and nothing else reboots
   expect(cluster.of('w2').annotations[CORDONED]).toBeUndefined();
 });
 
-test('a machine that hangs while it reboots is cycled once through its BMC, and the roll goes on', async () => {
+test('the roll cycles a machine that hangs while it reboots once through its BMC, and goes on', async () => {
   const cluster = await RolledCluster.open(3, 3, 1);
   for (const name of ['w1', 'cp1']) {
     cluster.broken.add(name);
