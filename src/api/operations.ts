@@ -22,6 +22,7 @@ import { DOCUMENTS, DOCUMENTS_BY_KIND } from './operations/documents.ts';
 import { EVENTS } from './operations/events.ts';
 import { EXPLAIN } from './operations/explain.ts';
 import { INVENTORY } from './operations/inventory.ts';
+import { MACHINE_LIVES } from './operations/life.ts';
 import { LOG_IN } from './operations/log-in.ts';
 import { MACHINES } from './operations/machines.ts';
 import { MEMBERS } from './operations/members.ts';
@@ -87,6 +88,7 @@ export const OPERATIONS = [
   ...PENDING,
   ...EVENTS,
   ...MACHINES,
+  ...MACHINE_LIVES,
   ...EXPLAIN,
   ...TIMELINE,
   ...INVENTORY,

@@ -40,11 +40,12 @@ type Alarm = NonNullable<MachineStatus['alarm']>;
 /** A machine's status as the API shows it, without the version of its stored shape. */
 export type StatusView = Omit<
   WithTimestamps<MachineStatus, 'since' | 'firstSeen' | 'lastSeen'>,
-  'v' | 'agent' | 'alarm' | 'quarantine'
+  'v' | 'agent' | 'alarm' | 'quarantine' | 'life'
 > & {
   readonly agent?: WithTimestamps<Agent, 'since'>;
   readonly alarm?: WithTimestamps<Alarm, 'at'>;
   readonly quarantine?: WithTimestamps<NonNullable<MachineStatus['quarantine']>, 'at'>;
+  readonly life?: WithTimestamps<NonNullable<MachineStatus['life']>, 'at'>;
 };
 
 /** Converts a stored status to what the API shows. The id of a boot session permits reports. */
@@ -53,6 +54,7 @@ export function statusView({
   agent,
   alarm,
   quarantine,
+  life,
   session,
   ...status
 }: MachineStatus): StatusView {
@@ -62,6 +64,7 @@ export function statusView({
     ...(agent && { agent: withTimestamps(agent, 'since') }),
     ...(alarm && { alarm: withTimestamps(alarm, 'at') }),
     ...(quarantine && { quarantine: withTimestamps(quarantine, 'at') }),
+    ...(life && { life: withTimestamps(life, 'at') }),
   };
 }
 
@@ -75,6 +78,7 @@ export function briefStatus({
   agent,
   alarm,
   quarantine,
+  life,
 }: MachineStatus): Partial<StatusView> {
   return {
     phase,
@@ -91,6 +95,7 @@ export function briefStatus({
     ...(agent?.hold && { agent: withTimestamps(agent, 'since') }),
     ...(alarm && { alarm: withTimestamps(alarm, 'at') }),
     ...(quarantine && { quarantine: withTimestamps(quarantine, 'at') }),
+    ...(life && { life: withTimestamps(life, 'at') }),
   };
 }
 

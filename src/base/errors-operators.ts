@@ -1,5 +1,11 @@
 /** The part of the catalogue of errors (errors.ts) about log-ins and roles. */
 export const OPERATOR_ERRORS = {
+  E_LIFE: {
+    title: 'The order does not fit the state of the machine.',
+    who: 'operator',
+    http: 409,
+    fix: 'The message says the state, what it allows, and what comes next; docs/life.md has the table of states and orders.',
+  },
   E_UNAUTHENTICATED: {
     title: 'The request does not say who sends it.',
     who: 'operator',

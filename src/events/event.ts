@@ -47,6 +47,8 @@ export const EVENT_KINDS = {
   'machine.inventory':
     'An unknown machine said in the discovery system what it is made of. Nobody has confirmed it.',
   'machine.restarts': 'A machine in the discovery system was told to reboot, because it was accepted.',
+  'machine.life':
+    'An operator took a machine out of use, brought it back, or retired it; the code is the state, the text says why.',
   'machine.accepted': 'An operator accepted a machine.',
   'machine.approved': "An operator confirmed the code on a machine's console: its key got its certificate.",
   'machine.approval-refused': "An operator typed a code that is not that of the machine's console.",

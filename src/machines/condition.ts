@@ -4,6 +4,7 @@
  */
 import type { Reason } from '../events/event.ts';
 import type { Heard } from './heartbeats.ts';
+import type { OutState } from './life/life.ts';
 import type { Phase } from './machine.ts';
 
 /** How a condition is coloured where there is colour. Only `good` is green. */
@@ -27,6 +28,7 @@ export const CONDITIONS = {
     about:
       'Its agent said that the machine shuts down, or an operator switched it off and its BMC says so; nothing was heard since.',
   },
+  out: { tone: 'calm', about: 'An operator took it out of use, or retired it: its boots are held.' },
   registered: { tone: 'calm', about: 'A document describes it, and it has not booted.' },
   booting: { tone: 'busy', about: 'It boots, and has not reported ready.' },
   booted: {
@@ -62,6 +64,7 @@ export interface ConditionStatus {
     | undefined;
   readonly alarm?: Reason | undefined;
   readonly quarantine?: Reason | undefined;
+  readonly life?: { readonly state: OutState; readonly text: string } | undefined;
 }
 
 const because = ({ code, text }: Reason): Reason => ({ code, text });
@@ -74,9 +77,10 @@ const OFF_UNASKED: Reason = {
 
 /** The condition of a machine that has this status. */
 export function conditionOf(status: ConditionStatus, { heard, waits }: ConditionFacts): Condition {
-  const { phase, reason, agent, alarm, quarantine } = status;
+  const { phase, reason, agent, alarm, quarantine, life } = status;
   const refused = quarantine ?? alarm;
   if (refused) return { word: 'refused', reason: because(refused) };
+  if (life) return { word: 'out', reason: { code: life.state, text: life.text } };
   if (phase === 'failed') return { word: 'failing', ...(reason && { reason: because(reason) }) };
   if (phase === 'held') return { word: 'held', ...(reason && { reason: because(reason) }) };
   const isUp = phase === 'ready' && agent !== undefined;

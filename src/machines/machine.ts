@@ -4,6 +4,7 @@ import { type Parsed, reason, texts } from '../base/body.ts';
 import type { Millis } from '../base/duration.ts';
 import type { Mac } from '../base/mac.ts';
 import type { MachineSpec } from '../resources/kinds.ts';
+import { OUT_STATES } from './life/life.ts';
 
 /**
  * Phases, moved only by what a live boot session reports (src/machines/phases.ts holds the
@@ -103,6 +104,21 @@ export const statusForm = <At extends z.ZodType>(at: At) => ({
   quarantine: z
     .strictObject({ at, code: z.string(), text: z.string(), deletePods: z.literal(true).optional() })
     .optional(),
+  /** It is not in use; absent: it is. The states are those of life/life.ts. */
+  life: z
+    .strictObject({
+      at,
+      state: z.enum(OUT_STATES),
+      text: z.string().meta({ description: 'Why, as an operator said.' }),
+      by: z.string(),
+      leaving: z.literal(true).optional().meta({
+        description: 'It still leaves its cluster, or is about to be switched off.',
+      }),
+      byHand: z.literal(true).optional().meta({
+        description: 'Nobody could switch it off: its documents name no BMC.',
+      }),
+    })
+    .optional(),
 });
 
 const stored = z.strictObject({
@@ -114,6 +130,7 @@ export type MachineStatus = Parsed<z.output<typeof stored>>;
 export type AgentStatus = NonNullable<MachineStatus['agent']>;
 export type Alarm = NonNullable<MachineStatus['alarm']>;
 export type Quarantine = NonNullable<MachineStatus['quarantine']>;
+export type Life = NonNullable<MachineStatus['life']>;
 
 /** A machine with its status, and with its document if it has one. */
 export interface KnownMachine {

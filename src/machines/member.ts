@@ -7,7 +7,7 @@ import type { Reason } from '../events/event.ts';
 import type { Entry } from '../resources/catalog.ts';
 import type { Write } from '../store/store.ts';
 import type { Heartbeats } from './heartbeats.ts';
-import type { AgentStatus, Alarm, KnownMachine, MachineStatus, Quarantine } from './machine.ts';
+import type { AgentStatus, Alarm, KnownMachine, Life, MachineStatus, Quarantine } from './machine.ts';
 import type { PhaseEvent } from './phases.ts';
 import type { Evidence, Recognition } from './recognition.ts';
 import type { LiveSession, Sessions } from './sessions.ts';
@@ -31,6 +31,7 @@ export interface StatusChange {
   readonly agent?: AgentStatus | undefined;
   readonly alarm?: Alarm | undefined;
   readonly quarantine?: Quarantine | undefined;
+  readonly life?: Life | undefined;
 }
 
 /** A record of an unknown machine that is dropped. */

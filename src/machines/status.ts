@@ -2,6 +2,7 @@
 import type { Millis } from '../base/duration.ts';
 import { type Mac, parseMac } from '../base/mac.ts';
 import { MAX_MACS } from './identity.ts';
+import { OUT_STATES } from './life/life.ts';
 import type { BootSession, Identity, MachineStatus } from './machine.ts';
 import { PHASES, SESSION_ENDS, SESSION_STEPS } from './machine.ts';
 
@@ -107,6 +108,12 @@ const isAgent = (value: unknown): boolean =>
   [value.ended, value.full].every((one) => maybe(one, areTexts));
 const isAlarm = (value: unknown): boolean => isReason(value) && isTime((value as Fields).at);
 
+const isLife = (value: unknown): boolean =>
+  isObject(value) &&
+  oneOf(OUT_STATES)(value.state) &&
+  isTime(value.at) &&
+  [value.text, value.by].every(isText);
+
 const SEEN_TEXTS = ['uuid', 'serial', 'manufacturer', 'product', 'assetTag', 'network', 'address'];
 
 function isSeen(seen: unknown): boolean {
@@ -138,7 +145,8 @@ export function readStatus(text: string): MachineStatus | undefined {
     maybe(status.logTail, isText) &&
     maybe(status.agent, isAgent) &&
     maybe(status.alarm, isAlarm) &&
-    maybe(status.quarantine, isAlarm);
+    maybe(status.quarantine, isAlarm) &&
+    maybe(status.life, isLife);
   return sound ? (status as unknown as MachineStatus) : undefined;
 }
 

@@ -257,7 +257,8 @@ const believedAgents = (agents: State['agents'], roster: State['roster']) =>
       ({ machine, revoked }) =>
         revoked === undefined &&
         agents.hasAgent(machine) &&
-        roster.get(machine)?.status.quarantine === undefined,
+        roster.get(machine)?.status.quarantine === undefined &&
+        roster.get(machine)?.status.life === undefined,
     );
 
 /** Whether the boot host has an artifact; what machines bring themselves it need not have. */

@@ -13,6 +13,7 @@ import { createCopies, nameOfCopy } from '../cluster/backup/copies.files.ts';
 import { createSnapshots, type Snapshots } from '../cluster/backup/snapshots.ts';
 import { createDepartures } from '../cluster/change/departures.ts';
 import { createMembership, whyMembersWait } from '../cluster/change/membership.ts';
+import { createOutOfUse } from '../cluster/change/out-of-use.ts';
 import { createQuarantinedMembers } from '../cluster/change/quarantined-member.ts';
 import { foundingOrders } from '../cluster/etcd/commands.ts';
 import { createEtcdPlanner } from '../cluster/etcd/etcd-plan.ts';
@@ -95,11 +96,12 @@ export async function openClusters(
   founder.begin(changes.rollouts.goingDown);
   const watch = startWatch({ founder, clusters, gateway, looks }, common, state, closing, changes);
   await watch.resume();
+  const { departures, outOfUse } = startDepartures({ ...about, membersWait }, common, state, closing);
   const planner = createPlanner({
     ...{ catalog, clusters, pki, events, clock },
     running: changes.engine.running,
     etcd: createEtcdPlanner(founder),
-    departures: founder,
+    departures: outOfUse.planned,
     tokens,
     newFilesystem: randomUUID,
     restarts: changes.rollouts,
@@ -109,7 +111,6 @@ export async function openClusters(
     ...{ present, applied, given },
     orders: [snapshots.line, changes.reboot],
   });
-  const departures = startDepartures({ founder, clusters, kubes }, common, closing);
   startKeepers({ founder, clusters, kubes }, common, state, closing);
   const members = { founder, departures, membersWait };
   const membership = createMembership({ catalog, clusters, ...members, releases, clock });
@@ -166,7 +167,7 @@ export async function openClusters(
     ...{ builds: changes.builds, rollouts: changes.rollouts, powered: changes.powered },
     quarantinedMembers: createQuarantinedMembers({ founder, clusters, departures }),
     resolved: (cluster: string) => clusters.get(cluster)?.resolved,
-    waiting: departures.waiting,
+    ...{ outOfUse, waiting: departures.waiting },
     credentials: credentialsOf(credentials),
     listen,
   };
@@ -282,7 +283,8 @@ function whyEtcdIsLeftAlone(
   if (changes) return 'a change of the cluster is under way';
   const record = records().find((one) => one.cluster === cluster);
   if (!record?.founded || record.reset || record.restoring) return 'its etcd is not founded';
-  return record.replacing || record.leaving ? 'its members change' : undefined;
+  const leave = Object.values(record.leaving ?? {}).some(({ stage }) => stage !== 'down');
+  return record.replacing || leave ? 'its members change' : undefined;
 }
 
 /** Starts to measure the health of founded clusters. */
@@ -304,20 +306,25 @@ function startHealthMetrics(
 
 type Founded = Pick<Parameters<typeof startNodeKeeper>[0], 'founder' | 'clusters' | 'kubes'>;
 
-/** Continues to drain the nodes of leaving machines. */
+/** Continues to drain the nodes of leaving machines, and takes machines out of use. */
 function startDepartures(
-  {
-    founder,
-    clusters,
-    kubes,
-  }: Pick<Parameters<typeof createDepartures>[0], 'clusters' | 'kubes'> & { readonly founder: Founder },
+  of: Pick<Parameters<typeof createOutOfUse>[0], 'kubes' | 'membersWait'> & {
+    readonly founder: Founder;
+    readonly clusters: ResolvedClusters;
+  },
   { clock, log }: Common,
+  { roster }: Pick<State, 'roster'>,
   closing: AsyncDisposableStack,
-): ReturnType<typeof createDepartures> {
+) {
+  const { founder, clusters, kubes, membersWait } = of;
   const departures = createDepartures({ founder, clusters, kubes, clock, log });
   closing.defer(() => departures.close());
   for (const { cluster } of founder.records()) departures.go(cluster);
-  return departures;
+  const outOfUse = createOutOfUse({
+    ...{ founder, clusters, departures, kubes, membersWait, clock, log },
+    outSince: (machine) => roster.get(machine)?.status.life?.at,
+  });
+  return { departures, outOfUse };
 }
 
 /** Starts the rounds that work on certificate requests, tokens and nodes of all clusters. */

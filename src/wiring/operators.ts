@@ -16,6 +16,7 @@ import type { Daemon } from '../api/daemon.ts';
 import { pageRoutes } from '../api/page.files.ts';
 import { PendingOrders } from '../api/pending-orders.ts';
 import { startWebhooks } from '../api/webhooks/webhooks.ts';
+import { duration } from '../base/duration.ts';
 import { createPost } from '../base/post.socket.ts';
 import { openUserNames } from '../base/user-names.files.ts';
 import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
@@ -24,6 +25,7 @@ import { countBoots } from '../diagnosis/boot-metrics.ts';
 import { startTraces } from '../diagnosis/trace-export.ts';
 import { acceptMachine } from '../machines/accept.ts';
 import { watchConditions } from '../machines/condition-watch.ts';
+import { createLives } from '../machines/life/orders.ts';
 import { openExports } from '../pki/exported.ts';
 import { readSpace, reserveOf } from '../pxe/assets/space.files.ts';
 import { hostArchive } from './backup.files.ts';
@@ -68,6 +70,8 @@ export async function listenToOperators(
     pageAuthority: () => shown?.fingerprint,
     ...{ endings, power },
   });
+  deps.lives.begin();
+  opened(() => deps.lives.close());
   watchEvents(options, common, state, deps, opened);
   const api = await startApi({
     listen: {
@@ -159,6 +163,15 @@ export function operatorDeps(
     consoles,
   } = state;
   const quarantine = { roster, identities: agents.identities, events, clock };
+  const lives = createLives({
+    ...{ roster, events, clock, log, cluster: clusters.outOfUse },
+    switchOff: (machine, by) => switchOff(shown.power, machine, by),
+    endKeys: async (machine) => {
+      await agents.identities.revoke(machine);
+      for (const { filesystem } of await pki.dataKeys.of(machine))
+        await pki.dataKeys.remove(machine, filesystem);
+    },
+  });
   const pending = options.requireSecondPerson ? new PendingOrders(clock) : undefined;
   const exports = openExports({ store, pki, clock });
   const concerns: ConcernDeps = {
@@ -214,6 +227,7 @@ export function operatorDeps(
       leaveEtcd: clusters.quarantinedMembers.leave,
       returnToEtcd: clusters.quarantinedMembers.release,
     },
+    lives,
     resolved: clusters.resolved,
     secrets: { given, users: secretUsers },
     pki,
@@ -224,6 +238,16 @@ export function operatorDeps(
     clock,
     log,
   };
+}
+
+/** How long the system of a machine that is taken out may take to shut down. */
+const SHUT_DOWN = duration('5m');
+
+/** Switches a machine off; false when its documents name no BMC. */
+async function switchOff(power: Power, machine: string, by: string): Promise<boolean> {
+  if (power.reach(machine) === undefined) return false;
+  await power.give([machine], { want: 'shut-down', by, hardAfter: SHUT_DOWN });
+  return true;
 }
 
 /** The versions of kubelet that this boot host has. */

@@ -76,8 +76,9 @@ const COLORS: Partial<Readonly<Record<ConditionTone, Color>>> = { good: 'green',
  * its secrets come with its first configuration.
  */
 function machineReason(item: Shown): string | undefined {
-  const { alarm, quarantine, reason, agent, outlook, waits } = item.status;
+  const { alarm, quarantine, life, reason, agent, outlook, waits } = item.status;
   if (quarantine) return 'QUARANTINED';
+  if (life) return life.state.toUpperCase();
   const why = alarm
     ? `ALARM:${alarm.code}`
     : (waits?.code ?? reason?.code ?? agent?.hold?.code ?? outlook?.code);

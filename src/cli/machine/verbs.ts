@@ -1,6 +1,8 @@
 /** Registers `muster render` and the verbs of `muster machine`. */
+
 import { registerBmc } from '../power/verbs.ts';
 import { outputOption, type Register, withExamples, withServer } from '../register.ts';
+import { registerLife } from './life-verbs.ts';
 
 export const registerMachine: Register = (program, io, finish) => {
   const render = withServer(
@@ -72,6 +74,7 @@ export const registerMachine: Register = (program, io, finish) => {
   registerTimeline(machine, io, finish);
   registerConsole(machine, io, finish);
   registerQuarantine(machine, io, finish);
+  registerLife(machine, io, finish);
   registerDataKeys(machine, io, finish);
   registerApproval(machine, io, finish);
   const rearm = withServer(

@@ -42,8 +42,9 @@ function memberAddress({ record, members, view }: Known, name: string): string |
 /**
  * Takes machines out. Members of etcd can leave only if the remaining members keep the quorum at
  * every step, because etcd itself refuses any other removal. A repeated order changes the first
- * order: the time for the drain is replaced, and `clear` can be added. A quarantine changes no
- * earlier order, and an order after it makes it a departure for good.
+ * order: the time for the drain is replaced, and `clear` can be added. An order for a machine
+ * that comes back (a quarantine, or out of use) changes no departure for good, and an order after
+ * it makes it one.
  */
 export function orderLeaving(known: Known, departures: readonly Departure[], now: number): Ordered {
   const { record, view } = known;
@@ -70,7 +71,8 @@ export function orderLeaving(known: Known, departures: readonly Departure[], now
     const { machine, node, clear, drainUntil, quarantine } = departure;
     const before = leaving[machine];
     const member = members.find(({ name }) => name === machine)?.address;
-    if (before) leaving[machine] = quarantine ? before : again(before, departure);
+    if (before && quarantine) leaving[machine] = before.quarantine ? { ...before, drainUntil } : before;
+    else if (before) leaving[machine] = again(before, departure);
     else
       leaving[machine] = {
         stage: 'drain',
@@ -95,16 +97,17 @@ function again(before: Leaving, { node, clear, drainUntil }: Departure): Leaving
 }
 
 /**
- * The record after a machine was released from quarantine. If its member has left etcd, the machine
- * clears its disk when it comes, and joins as a new member; else it is a member as before.
- * Undefined when its quarantine changed nothing of etcd.
+ * The record after a machine was released from quarantine, or brought back. If its member has left
+ * etcd, the machine clears its disk when it comes, and joins as a new member; else it is in the
+ * cluster as before, and a worker keeps its data. Undefined when nothing was ordered so.
  */
 export function released(record: FoundingRecord, machine: string): FoundingRecord | undefined {
   const leaving = record.leaving?.[machine];
   if (!leaving?.quarantine) return undefined;
-  if (leaving.stage !== 'down') return gone(record, machine);
+  const { stage, member } = leaving;
+  if (member === undefined || stage === 'drain' || stage === 'etcd') return gone(record, machine);
   const { quarantine: _, ...rest } = leaving;
-  return { ...record, leaving: { ...record.leaving, [machine]: { ...rest, clear: true } } };
+  return { ...record, leaving: { ...record.leaving, [machine]: { ...rest, stage: 'down', clear: true } } };
 }
 
 /** A member that is leaving and that etcd still has. */

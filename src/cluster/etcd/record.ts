@@ -39,7 +39,7 @@ const leaving = <At extends z.ZodType>(at: At) =>
     clear: z.boolean(),
     /** How long the drain may take; a time in the past means that the node is not drained. */
     drainUntil: at,
-    /** It leaves because it is in quarantine, and comes back when it is released. */
+    /** It is in quarantine or out of use, and comes back when that ends. */
     quarantine: z.literal(true).optional(),
   });
 

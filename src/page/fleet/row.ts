@@ -39,6 +39,7 @@ export interface Row {
 export function troubleOf({
   alarm,
   quarantine,
+  life,
   waits,
   reason,
   agent,
@@ -56,6 +57,7 @@ export function troubleOf({
   if (word === 'failing' && why) return { ...pick(why), tone: 'bad' };
   if (alarm) return { ...pick(alarm), tone: 'bad' };
   if (quarantine) return { code: 'quarantined', text: quarantine.text, tone: 'bad' };
+  if (life) return { code: life.state, text: life.text, tone: 'warn' };
   if (waits) return { ...pick(waits), tone: 'warn' };
   if (reason) return { ...pick(reason), tone: 'warn' };
   if (agent?.hold) return { ...pick(agent.hold), tone: 'warn' };

@@ -18,7 +18,7 @@ interface ActionsProps {
 }
 
 export function MachineActions({ machine, cluster, done }: ActionsProps) {
-  const { alarm, quarantine } = machine.status;
+  const { alarm, quarantine, life } = machine.status;
   const [operate, administer] = [may('operate', cluster), may('administer', cluster)];
   return (
     <div class="line push">
@@ -26,6 +26,8 @@ export function MachineActions({ machine, cluster, done }: ActionsProps) {
       {operate && alarm && <Rearm machine={machine} done={done} />}
       {administer &&
         (quarantine ? <Release machine={machine} done={done} /> : <Hold machine={machine} done={done} />)}
+      {administer && life === undefined && <TakeOut machine={machine} done={done} />}
+      {administer && life?.state === 'taken-out' && <BringBack machine={machine} done={done} />}
       {may('administer') && <Delete machine={machine} />}
     </div>
   );
@@ -135,6 +137,47 @@ function Release({ machine, done }: ActProps) {
     >
       <p>{machine.status.quarantine?.text}</p>
       <p>The machine may boot again. Its old certificate stays revoked.</p>
+    </Order>
+  );
+}
+
+function TakeOut({ machine, done }: ActProps) {
+  const { name } = machine.metadata;
+  const [reason, setReason] = useState('');
+  return (
+    <Order
+      label="Take out"
+      title={`Take ${name} out of use`}
+      danger
+      give={async () => {
+        await ask('POST /v1/machines/:name/take-out', { params: { name }, body: { reason } });
+        changed([name]);
+        done();
+      }}
+    >
+      <p>
+        Use this for a repair. Its Node is drained, its member leaves etcd if the quorum allows, and its BMC
+        switches it off. Its boots are held until you bring it back.
+      </p>
+      <TextField label="Reason" value={reason} set={setReason} required />
+    </Order>
+  );
+}
+
+function BringBack({ machine, done }: ActProps) {
+  const { name } = machine.metadata;
+  return (
+    <Order
+      label="Bring back"
+      title={`Bring ${name} back into use`}
+      give={async () => {
+        await ask('POST /v1/machines/:name/bring-back', { params: { name } });
+        changed([name]);
+        done();
+      }}
+    >
+      <p>{machine.status.life?.text}</p>
+      <p>The machine may boot again, and joins its cluster.</p>
     </Order>
   );
 }

@@ -350,6 +350,7 @@ function machineAnswer(
         selection: selectionOf(selecting, member, network.name),
         bootsWithoutReady: member.status.bootsWithoutReady,
         quarantine: member.status.quarantine?.text,
+        life: member.status.life,
       }
     : unknownOn(network, member.status.bootsWithoutReady);
   const address = reservedAddress(member, network);

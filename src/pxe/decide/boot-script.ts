@@ -239,8 +239,9 @@ export interface PrepareFor {
 export function prepareFor(context: BootContext, member: Member, on: PrepareFor): Preparation {
   const selection = selectionOf(context, member, on.network?.name);
   const { bootsWithoutReady, alive = false } = on;
-  const quarantine = member.status.quarantine?.text;
-  const machine: Recognised = { kind: 'known', selection, bootsWithoutReady, alive, quarantine };
+  const { quarantine, life } = member.status;
+  const known = { kind: 'known', selection, bootsWithoutReady, alive, life } as const;
+  const machine: Recognised = { ...known, quarantine: quarantine?.text };
   const outline = judge(machine);
   const settles =
     considersInventory(selection, context.profiles()) || choosesDisk(context, member, selection);

@@ -7,6 +7,7 @@
 
 import type { Mac } from '../../base/mac.ts';
 import type { Reason } from '../../events/event.ts';
+import type { Life } from '../../machines/machine.ts';
 import type { Recognition } from '../../machines/recognition.ts';
 import type { Selection } from '../../machines/select.ts';
 import type { NetworkSpec } from '../../resources/kinds.ts';
@@ -57,6 +58,8 @@ export type Recognised =
       readonly bootsWithoutReady: number;
       /** Why an operator put it in quarantine. */
       readonly quarantine?: string | undefined;
+      /** It is not in use; absent: it is. */
+      readonly life?: Life | undefined;
       /** The machine's agent was heard so recently that the machine cannot be booting now. */
       readonly alive?: boolean;
     };
@@ -94,6 +97,7 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
         : `They are ${machine.machines.join(', ')}.`,
     );
   if (machine.quarantine !== undefined) return hold('quarantined', machine.quarantine);
+  if (machine.life) return hold('not_in_use', `It is ${machine.life.state}: ${machine.life.text}`);
   const { selection } = machine;
   if (selection.kind === 'none')
     return selection.awaiting === undefined
@@ -262,6 +266,8 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
       return `add ${mac ?? 'the address that it boots from'} to macs in the Machine document ${subject}`;
     case 'quarantined':
       return `muster machine release ${subject}, once you know that it is yours again`;
+    case 'not_in_use':
+      return `muster machine life ${subject} shows what may be ordered`;
     case 'profile_missing':
       return 'create the profile, or name another one in the Machine document';
     case 'image_missing':

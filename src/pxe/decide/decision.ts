@@ -26,6 +26,7 @@ export const REASONS = {
   boot_loop:
     'The machine booted too often without ever reporting ready. `muster machine accept` resets the count.',
   quarantined: 'An operator put the machine in quarantine: it gets nothing.',
+  not_in_use: 'An operator took the machine out of use.',
   loader_loop: 'The loader that the machine got asked for a loader again: it cannot fetch a script.',
   config_invalid: "The machine's configuration does not render.",
   identity_conflict: 'The identity fits several machines.',

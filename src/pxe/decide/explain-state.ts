@@ -1,5 +1,6 @@
 /** The steps of an explanation that say how a machine is: its phase, agent, session and events. */
 import type { MusterEvent, Reason } from '../../events/event.ts';
+import { nextIn } from '../../machines/life/life.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { BootContext } from './boot-context.ts';
 import { BOOT_LIMIT } from './decide.ts';
@@ -39,7 +40,7 @@ export function stateSteps(context: BootContext, member: Member | undefined): re
 
 /** What its agent said last, and whether the machine counts as running. */
 function agentSteps(context: BootContext, { name, status }: Member): readonly ExplainStep[] {
-  const { agent, alarm, quarantine } = status;
+  const { agent, alarm, quarantine, life } = status;
   const beat = context.roster.heartbeats.last(name);
   const runs = Math.ceil(context.roster.heartbeats.remaining(name) / 1000);
   const heard = [
@@ -68,6 +69,15 @@ function agentSteps(context: BootContext, { name, status }: Member): readonly Ex
             step: 'quarantine',
             result: `since ${new Date(quarantine.at).toISOString()}; muster machine release ${name} ends it`,
             reason: { code: quarantine.code, text: quarantine.text },
+          },
+        ]),
+    ...(life === undefined
+      ? []
+      : [
+          {
+            step: 'life',
+            result: `${life.state} since ${new Date(life.at).toISOString()}, by ${life.by}; next: ${nextIn(life.state, name)}`,
+            reason: { code: life.state, text: life.text },
           },
         ]),
     ...(alarm === undefined

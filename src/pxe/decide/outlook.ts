@@ -15,13 +15,14 @@ import { selectionOf } from './selection.ts';
 export function outlook(context: BootContext, name: string): Reason | undefined {
   const member = context.roster.get(name);
   if (member === undefined) return undefined;
-  const { seen, bootsWithoutReady, quarantine } = member.status;
+  const { seen, bootsWithoutReady, quarantine, life } = member.status;
   if (member.entry === undefined) {
     const network = context.servedNetworks().find(({ name: one }) => one === seen.network);
     return verdictOnUnknown(context, network, seen, bootsWithoutReady).reason;
   }
   const selection = selectionOf(context, member, seen.network);
-  const machine = { kind: 'known', selection, bootsWithoutReady, quarantine: quarantine?.text } as const;
+  const known = { kind: 'known', selection, bootsWithoutReady, life } as const;
+  const machine = { ...known, quarantine: quarantine?.text };
   const outline = judge(machine);
   if (outline.kind !== 'script') return outline.kind === 'hold' ? outline.reason : undefined;
   const verdict = judge(machine, {

@@ -92,3 +92,22 @@ test('a release undoes no removal that an operator ordered', () => {
   expect(later.leaving!.cp2).toMatchObject({ stage: 'node', node: true });
   expect(released(later, 'cp2')).toBeUndefined();
 });
+
+test('a worker that is brought back clears nothing, and a member that etcd removed clears its disk', () => {
+  const worker = { machine: 'w1', node: true, clear: false, drainUntil: 9, quarantine: true } as const;
+  const out = orderLeaving(known(RECORD, ...NAMES), [worker], 5);
+  if (!out.ok) throw new Error(JSON.stringify(out));
+  for (const stage of ['drain', 'node', 'down'] as const)
+    expect(released(withStage(out.record, 'w1', stage), 'w1')!.leaving).toBeUndefined();
+  const control = { ...worker, machine: 'cp2' };
+  const leaves = orderLeaving(known(RECORD, ...NAMES), [control], 5);
+  if (!leaves.ok) throw new Error(JSON.stringify(leaves));
+  expect(released(withStage(leaves.record, 'cp2', 'node'), 'cp2')!.leaving!.cp2).toMatchObject({
+    stage: 'down',
+    clear: true,
+  });
+  // Repeated without a drain, the order ends the one that is under way.
+  const again = orderLeaving(known(leaves.record, ...NAMES), [{ ...control, drainUntil: 0 }], 6);
+  if (!again.ok) throw new Error(JSON.stringify(again));
+  expect(again.record.leaving!.cp2).toMatchObject({ stage: 'drain', since: 5, drainUntil: 0 });
+});

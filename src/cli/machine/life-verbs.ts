@@ -1,0 +1,71 @@
+/** Registers the verbs of `muster machine` about the life of a machine. */
+import { outputOption, type Register, withExamples, withServer } from '../register.ts';
+
+const MACHINE = 'name as `muster get machines` lists it, or a MAC address';
+
+/** Registers `life`, `take-out`, `bring-back` and `retire`. */
+export function registerLife(...[machine, io, finish]: Parameters<Register>): void {
+  const life = withServer(
+    machine
+      .command('life')
+      .summary('show the state of a machine, and what may be ordered')
+      .description(
+        'Shows whether a machine is in use, taken out or retired, why and by whom, what it waits for, and which orders its state allows (docs/life.md).',
+      )
+      .argument('<machine>', MACHINE)
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./life.ts')).life(name, options, io)),
+  );
+  withExamples(life, ['muster machine life node-4', 'see what a machine waits for, and what comes next']);
+
+  const out = withServer(
+    machine
+      .command('take-out')
+      .summary('take a machine out of use')
+      .description(
+        'Takes a machine out of use, for example for a repair: its Node is drained and deleted, its member leaves etcd if the quorum allows, what it runs of its cluster stops, and its BMC switches it off. Its boots are held until it is brought back. The Cluster still names it.',
+      )
+      .argument('<machine>', MACHINE)
+      .requiredOption('--reason <text>', 'why; shown wherever the machine is')
+      .option('--no-drain', 'do not evict its pods first; ends a drain that takes too long'),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./life.ts')).takeOut(name, options, io)),
+  );
+  withExamples(out, [
+    'muster machine take-out node-4 --reason "fan is broken"',
+    'empty a machine and switch it off for a repair',
+  ]);
+
+  const back = withServer(
+    machine
+      .command('bring-back')
+      .summary('bring a machine back into use')
+      .description(
+        'Lets a machine boot again that was taken out. It joins its cluster as a new Node; a member of etcd clears its old data first and joins as a learner, other machines keep their data.',
+      )
+      .argument('<machine>', MACHINE),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./life.ts')).bringBack(name, options, io)),
+  );
+  withExamples(back, ['muster machine bring-back node-4', 'let a repaired machine work again']);
+
+  const retire = withServer(
+    machine
+      .command('retire')
+      .summary('end the certificate and disk keys of a machine for good')
+      .description(
+        'Retires a machine that was taken out: its certificate is revoked, and the keys that the boot host keeps of its encrypted disks are removed. Its document stays until you delete it.',
+      )
+      .argument('<machine>', MACHINE)
+      .requiredOption('--reason <text>', 'why; shown wherever the machine is')
+      .option('--confirm <name>', 'the name of the machine again')
+      .option('--unwiped', 'its disks were not wiped: they are destroyed elsewhere'),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./life.ts')).retire(name, options, io)),
+  );
+  withExamples(retire, [
+    'muster machine retire node-4 --reason "sold" --unwiped --confirm node-4',
+    'retire a machine whose disks are shredded',
+  ]);
+}

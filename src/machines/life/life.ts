@@ -1,0 +1,49 @@
+/**
+ * The states of a machine's life, and the orders that each allows. An order that does not fit is
+ * refused with the state and what it allows. Pure; docs/life.md shows the table.
+ */
+
+/** The orders of operators about the life of a machine. */
+export const LIFE_ORDERS = ['take-out', 'bring-back', 'retire'] as const;
+export type LifeOrder = (typeof LIFE_ORDERS)[number];
+
+interface LifeRow {
+  /** What is so of a machine in this state. */
+  readonly about: string;
+  /** The orders that it allows, and the state after each. */
+  readonly allows: Readonly<Partial<Record<LifeOrder, LifeState>>>;
+  /** What an operator orders next; NAME is the machine. */
+  readonly next: string;
+}
+
+/** `in-use` is the state of each machine that has no other. */
+export const LIFE = {
+  'in-use': {
+    about: 'It boots and works as its documents say.',
+    allows: { 'take-out': 'taken-out' },
+    next: 'muster machine take-out NAME --reason WHY',
+  },
+  'taken-out': {
+    about: 'It leaves its cluster and is switched off; its boots are held.',
+    allows: { 'take-out': 'taken-out', 'bring-back': 'in-use', retire: 'retired' },
+    next: 'muster machine bring-back NAME',
+  },
+  retired: {
+    about: 'It is gone for good: its boots are held, and its certificate and disk keys have ended.',
+    allows: {},
+    next: 'muster delete machine NAME, and accept it again if it is to be used',
+  },
+} as const satisfies Readonly<Record<string, LifeRow>>;
+export const LIFE_STATES = ['in-use', 'taken-out', 'retired'] as const;
+export type LifeState = (typeof LIFE_STATES)[number];
+/** The states that are stored: a machine without one is in use. */
+export const OUT_STATES = ['taken-out', 'retired'] as const satisfies readonly LifeState[];
+export type OutState = (typeof OUT_STATES)[number];
+
+/** The orders that a state allows. */
+export const allowedIn = (state: LifeState): readonly LifeOrder[] =>
+  LIFE_ORDERS.filter((order) => (LIFE[state] as LifeRow).allows[order] !== undefined);
+
+/** What an operator orders next about a machine in this state. */
+export const nextIn = (state: LifeState, machine: string): string =>
+  LIFE[state].next.replaceAll('NAME', machine);

@@ -1,0 +1,207 @@
+/**
+ * Carries out the orders about the lives of machines: out of use, back, retired. The state is
+ * durable before anything else happens, and a server that starts goes on with what is under way.
+ */
+import { type Clock, pause } from '../../base/clock.ts';
+import { duration } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import { apart } from '../../base/rehearsal.ts';
+import type { EventSink } from '../../events/event.ts';
+import { printable } from '../identity.ts';
+import type { KnownMachine, Life } from '../machine.ts';
+import { type Member, memberNamed } from '../member.ts';
+import type { Roster } from '../roster.ts';
+import { allowedIn, LIFE, type LifeOrder, type LifeState, nextIn, type OutState } from './life.ts';
+
+/** What an order has to know of other rooms. */
+export interface LifeDeps {
+  readonly roster: Roster;
+  readonly events: EventSink;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly cluster: {
+    /**
+     * Orders the machine out of its cluster: drained, out of etcd, its Node deleted. The Cluster
+     * still names it. Resolves with the cluster; undefined when it is in none that is founded.
+     *
+     * @throws {MusterError} E_FOUNDING when the cluster cannot do without it
+     */
+    leave(machine: string, drains: boolean): Promise<string | undefined>;
+    /** Ends that: the machine joins again when it boots. */
+    comeBack(machine: string): Promise<void>;
+    /** Why a machine that leaves must still run; undefined when it may be switched off. */
+    staysFor(machine: string): string | undefined;
+  };
+  /** Orders that the BMC switches it off. Resolves with false when the machine has none. */
+  readonly switchOff: (machine: string, by: string) => Promise<boolean>;
+  /** Ends its certificate, and removes the keys of its encrypted disks. */
+  readonly endKeys: (machine: string) => Promise<void>;
+}
+
+/** Why and by whom something is ordered. */
+export interface LifeReason {
+  readonly why: string;
+  readonly by: string;
+}
+
+/** A machine after an order, and the cluster that it leaves. */
+export interface TakenOut {
+  readonly machine: KnownMachine;
+  readonly cluster?: string;
+}
+
+export interface Lives {
+  /**
+   * Takes a machine out of use.
+   *
+   * @throws {MusterError} E_NOT_FOUND for an unknown machine, E_USAGE without a reason, E_LIFE when
+   *   the order does not fit, E_FOUNDING when its cluster cannot do without it
+   */
+  takeOut(machine: string, reason: LifeReason & { readonly drains: boolean }): Promise<TakenOut>;
+  /** Lets it boot again. @throws {MusterError} E_NOT_FOUND, E_LIFE */
+  bringBack(machine: string): Promise<KnownMachine>;
+  /**
+   * Ends its certificate and its keys, for good.
+   *
+   * @throws {MusterError} E_NOT_FOUND; E_LIFE when the order does not fit, or when its disks were
+   *   not wiped and `unwiped` does not say that this is meant
+   */
+  retire(machine: string, reason: LifeReason & { readonly unwiped: boolean }): Promise<KnownMachine>;
+  /** Why a machine that is taken out still runs; undefined when it does not have to. */
+  waitsFor(machine: string): string | undefined;
+  /** Goes on with what was under way when the server ended. */
+  begin(): void;
+  close(): Promise<void>;
+}
+
+const MAX_REASON = 300;
+/** How often a machine that leaves is looked at. */
+const EVERY = duration('2s');
+
+/** The state of a machine's life. */
+export const lifeOf = (member: Pick<Member, 'status'>): LifeState => member.status.life?.state ?? 'in-use';
+
+/**
+ * Makes the part that carries out orders about lives.
+ *
+ * @throws {MusterError} its methods: see {@link Lives}
+ */
+export function createLives(deps: LifeDeps): Lives {
+  const { roster, events, clock, log, cluster } = deps;
+  const stopping = new AbortController();
+  const running = new Map<string, Promise<void>>();
+
+  /** Checks an order, and returns the state after it. */
+  const ordered = (machine: string, order: LifeOrder): { member: Member; after: LifeState } => {
+    const member = memberNamed(roster, machine);
+    return { member, after: afterOrder(machine, lifeOf(member), order) };
+  };
+
+  const become = async (member: Member, life: Life | undefined): Promise<void> => {
+    roster.change(member, { life });
+    await roster.commit([member], []);
+    events.record({
+      kind: 'machine.life',
+      subject: member.name,
+      reason: { code: life?.state ?? 'in-use', text: life?.text ?? 'An operator brought it back.' },
+      ...(life && { fields: { by: life.by } }),
+    });
+  };
+
+  /** Switches machines off that have left their clusters. */
+  const goOut = async (machine: string): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      const member = roster.get(machine);
+      const life = member?.status.life;
+      if (member === undefined || life?.leaving !== true) return;
+      if (cluster.staysFor(machine) === undefined) {
+        const off = await deps.switchOff(machine, life.by);
+        const { leaving: _, ...rest } = life;
+        if (roster.get(machine)?.status.life !== life) continue;
+        roster.change(member, { life: { ...rest, ...(!off && { byHand: true }) } });
+        await roster.commit([member], []);
+        return;
+      }
+      await pause(clock, EVERY, stopping.signal);
+    }
+  };
+
+  const go = (machine: string): void => {
+    if (running.has(machine)) return;
+    const work = apart(() => goOut(machine))
+      .catch((err: unknown) => log.error({ err, machine }, 'taking a machine out; a restart goes on'))
+      .finally(() => running.delete(machine));
+    running.set(machine, work);
+  };
+
+  const lifeFrom = (state: OutState, { why, by }: LifeReason): Life => ({
+    at: clock.now(),
+    state,
+    text: reasonText(why),
+    by,
+  });
+
+  return {
+    async takeOut(machine, { drains, ...reason }) {
+      const { member, after } = ordered(machine, 'take-out');
+      const life = lifeFrom(after as OutState, reason);
+      // A cluster that cannot do without the machine refuses before anything has changed.
+      const left = await cluster.leave(machine, drains);
+      await become(member, { ...life, leaving: true });
+      go(machine);
+      return { machine: roster.view(member), ...(left !== undefined && { cluster: left }) };
+    },
+    async bringBack(machine) {
+      const { member } = ordered(machine, 'bring-back');
+      await become(member, undefined);
+      await cluster.comeBack(machine);
+      return roster.view(member);
+    },
+    async retire(machine, { unwiped, ...reason }) {
+      const { member, after } = ordered(machine, 'retire');
+      if (!unwiped)
+        throw new MusterError(
+          'E_LIFE',
+          `the disks of ${machine} were not wiped; {"unwiped": true} (\`--unwiped\`) says that they are destroyed elsewhere`,
+        );
+      const { leaving } = member.status.life ?? {};
+      await become(member, { ...lifeFrom(after as OutState, reason), ...(leaving && { leaving }) });
+      await deps.endKeys(machine);
+      return roster.view(member);
+    },
+    waitsFor: (machine) =>
+      roster.get(machine)?.status.life?.leaving ? cluster.staysFor(machine) : undefined,
+    begin() {
+      for (const { name, status } of roster.list()) if (status.life?.leaving) go(name);
+    },
+    async close() {
+      stopping.abort();
+      await Promise.all(running.values());
+    },
+  };
+}
+
+/**
+ * The state after an order.
+ *
+ * @throws {MusterError} E_LIFE when the order does not fit the state
+ */
+export function afterOrder(machine: string, state: LifeState, order: LifeOrder): LifeState {
+  const after = (LIFE[state] as { readonly allows: Partial<Record<LifeOrder, LifeState>> }).allows[order];
+  if (after !== undefined) return after;
+  const allowed = allowedIn(state);
+  const may = allowed.length === 0 ? 'no order' : allowed.join(', ');
+  throw new MusterError(
+    'E_LIFE',
+    `${machine} is ${state}, which allows ${may}, not ${order}; next: ${nextIn(state, machine)}`,
+  );
+}
+
+/** @throws {MusterError} E_USAGE without a reason */
+function reasonText(why: string): string {
+  const text = printable(why, MAX_REASON);
+  if (text === '')
+    throw new MusterError('E_USAGE', 'say why with --reason: it is shown wherever the machine is');
+  return text;
+}
