@@ -38,6 +38,16 @@ small_kernel() {
   esac
 }
 
+# busybox_root PROJECT ROOT: makes a tree of busybox and what the /init of all systems shares.
+busybox_root() {
+  mkdir -p "$2/bin" "$2/dev" "$2/etc" "$2/proc" "$2/run" "$2/sys"
+  cp "$(command -v busybox)" "$2/bin/busybox"
+  "$2/bin/busybox" --list | while read -r applet; do
+    [ "$applet" = busybox ] || ln -s busybox "$2/bin/$applet"
+  done
+  install -m 644 "$1/images/early.sh" "$2/early.sh"
+}
+
 # small_root PROJECT ROOT KERNEL MODULE...: makes the tree of a small system: busybox, the modules
 # of the unpacked kernel, and what its /init shares with that of other systems.
 small_root() {
@@ -45,13 +55,8 @@ small_root() {
   root=$2
   tree=$3
   shift 3
-  mkdir -p "$root/bin" "$root/dev" "$root/etc" "$root/proc" "$root/run" "$root/sys"
+  busybox_root "$project" "$root"
   put_modules "$tree" "$root/modules" "$@"
-  cp "$(command -v busybox)" "$root/bin/busybox"
-  "$root/bin/busybox" --list | while read -r applet; do
-    [ "$applet" = busybox ] || ln -s busybox "$root/bin/$applet"
-  done
-  install -m 644 "$project/images/early.sh" "$root/early.sh"
   install -m 755 "$project/images/udhcpc.sh" "$root/udhcpc.sh"
 }
 

@@ -6,6 +6,7 @@
 
 import { AGENT_ERRORS } from './errors-agents.ts';
 import { BACKUP_ERRORS } from './errors-backup.ts';
+import { IMAGE_ERRORS } from './errors-images.ts';
 import { OPERATOR_ERRORS } from './errors-operators.ts';
 import { RUNNING_ERRORS } from './errors-running.ts';
 
@@ -332,6 +333,7 @@ export const ERRORS = {
     http: 500,
     fix: 'Read the output of the recipe: install what is missing, or see that its mirror can be reached.',
   },
+  ...IMAGE_ERRORS,
   // store
   E_STORE_NEWER: {
     title: 'The store was written by a newer version.',

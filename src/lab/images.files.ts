@@ -16,6 +16,7 @@ const BUILDS = {
     '--ignition',
   ],
   'debian-12': ['images/debian/build.sh', '--suite', 'bookworm'],
+  'debian-13-imported': ['lab/imported.sh'],
   probe: ['images/probe/build.sh'],
   discovery: ['images/discovery/build.sh', '--kernel', 'cloud'],
 } as const;

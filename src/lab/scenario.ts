@@ -98,6 +98,7 @@ const scenarioSchema = z.strictObject({
         'debian-13-kubernetes',
         'debian-13-kubernetes-ignition',
         'debian-12',
+        'debian-13-imported',
         'probe',
         'discovery',
       ]),

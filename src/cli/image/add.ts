@@ -77,9 +77,17 @@ export async function build(
   // Without a server the command fails here, and not after minutes of building.
   await client.ask('GET /v1/assets', { query: { limit: 0 } });
   const directory = await runRecipe(recipe, args, io.signal);
-  await carryOut(await builtPlan(directory, options.name), client, io, true);
+  await addBuilt(directory, options.name, client, io);
   return EXIT.ok;
 }
+
+/** Adds the image in a directory with image.json; `name` is another name than it says there. */
+export const addBuilt = async (
+  directory: string,
+  name: string | undefined,
+  client: ApiClient,
+  io: Io,
+): Promise<void> => carryOut(await builtPlan(directory, name), client, io, true);
 
 /** Uploads the files that the server lacks, then applies the document if `apply` is true. */
 async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): Promise<void> {
@@ -180,7 +188,7 @@ async function builtPlan(directory: string, name: string | undefined): Promise<P
     kernelArguments: built.kernelArguments,
     ...(built.programs ? { programs: built.programs } : {}),
     // Images of our recipes contain the report script and its units.
-    reports: true,
+    reports: built.reports ?? true,
   });
   const sources = new Map<string, AssetSource>();
   for (const asset of [kernel, initrd, root])

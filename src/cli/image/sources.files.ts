@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { type FileHandle, mkdtemp, open, readFile, rm, stat } from 'node:fs/promises';
+import { type FileHandle, mkdtemp, open, readFile, realpath, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -205,6 +205,21 @@ export async function hashOf(
 }
 
 /**
+ * The real path of a file that an operator names by its path or as `file://…`.
+ *
+ * @throws {MusterError} E_FILE_READ when it is not a regular file.
+ */
+export async function localFile(text: string): Promise<string> {
+  try {
+    const file = await realpath(/^file:\/\//i.test(text) ? fileURLToPath(text) : text);
+    if (!(await stat(file)).isFile()) throw new MusterError('E_FILE_READ', `${text} is not a regular file`);
+    return file;
+  } catch (error) {
+    throw fileError(error, text);
+  }
+}
+
+/**
  * Copies a source to this host's disk and hashes it, for files whose hash is not known beforehand:
  * the server accepts only files that it can check. A transfer that fails continues where it
  * stopped, unless the file has changed. `remove` deletes the copy.
@@ -215,6 +230,7 @@ export async function localCopy(
   onProgress: OnProgress,
 ): Promise<{
   readonly copy: AssetSource;
+  readonly file: string;
   readonly sha256: string;
   readonly size: number;
   remove(): Promise<void>;
@@ -226,7 +242,7 @@ export async function localCopy(
     const out = await open(file, 'w');
     try {
       const { sha256, size } = await copyTo(out, source, io, onProgress);
-      return { copy: fileSource(file, source.shown), sha256, size, remove };
+      return { copy: fileSource(file, source.shown), file, sha256, size, remove };
     } finally {
       await out.close();
     }

@@ -1,4 +1,4 @@
-/** Registers `muster image add|build|ls|verify|rm`. */
+/** Registers `muster image add|build|import|ls|verify|rm`. */
 import { type Command, Option } from 'commander';
 import type { Io } from '../io.ts';
 import {
@@ -14,9 +14,12 @@ import {
 export const registerImage: Register = (program, io, finish) => {
   const image = program
     .command('image')
-    .summary('build, add, list and remove operating system images')
-    .description('Builds, adds, lists and removes operating system images: their files and documents.');
+    .summary('build, import, list and remove operating system images')
+    .description(
+      'Builds, imports, adds, lists and removes operating system images: their files and documents.',
+    );
   bringVerbs(image, io, finish);
+  importVerbs(image, io, finish);
   inventoryVerbs(image, io, finish);
 };
 
@@ -91,6 +94,37 @@ function bringVerbs(image: Command, io: Io, finish: Finish): void {
     ['muster image build debian', 'build an image for machines without Kubernetes'],
     ['muster image build debian -- --kubernetes', 'build an image for machines of clusters'],
     ['muster image build debian -- --suite bookworm', 'build another release'],
+  );
+}
+
+function importVerbs(image: Command, io: Io, finish: Finish): void {
+  const bring = withServer(
+    image
+      .command('import')
+      .summary('make an image of a cloud image, and add it')
+      .description(
+        "Makes kernel, initrd and root image of a disk image that a distribution's publisher offers (raw or qcow2), says what of it will not work, and adds it. The root image has the files as they are; the initrd is made of the image's own modules. Runs nothing of the image, and reads it without privileges. Needs root.",
+      )
+      .argument('<image>', 'file or URL of a disk image')
+      .option('--name <name>', 'name of the Image (default: system and version, such as debian-13)')
+      .option('--sha256 <hash>', 'expected hash of the file; required for a URL')
+      .option('--trust-on-first-use', 'accept the file of a URL unverified, and print its hash')
+      .addOption(
+        new Option('--root <number>', 'partition with the root file system, if several have one').argParser(
+          Number,
+        ),
+      )
+      .option('--to <directory>', 'write the files there for `muster image add --from`, and add nothing'),
+  ).action(async (text: string, options) =>
+    finish(await (await import('./import.ts')).importVerb(text, options, io)),
+  );
+  withExamples(
+    bring,
+    [
+      'muster image import debian-13-genericcloud-amd64.qcow2 --name debian-13-cloud',
+      'add the image of a publisher',
+    ],
+    ['muster image import disk.raw --to DIRECTORY', 'look at the result before you add it'],
   );
 }
 
