@@ -1,19 +1,21 @@
 /** The server: opens what it knows, answers machines, agents and operators, and ends in order. */
 import { isatty } from 'node:tty';
 import { systemClock } from './base/clock.ts';
+import type { MusterError } from './base/errors.ts';
 import { HostClock } from './base/host-clock.ts';
 import { createMetrics } from './base/metrics.ts';
 import { connectServiceManager } from './base/notify.files.ts';
 import { passedTime } from './base/passed-time.files.ts';
 import { createLog } from './base/pino.files.ts';
 import { openSystemCalls } from './base/system-calls.socket.ts';
+import { EXIT } from './cli/io.ts';
 import type { ServeOptions } from './cli/serve/options.ts';
 import { type CloseListener, createBoot } from './wiring/boot.ts';
 import { followClock } from './wiring/clock.ts';
 import { openClusters } from './wiring/clusters.ts';
 import { daemonOf, keepMemorySmall } from './wiring/daemon.ts';
 import { listenToOperators } from './wiring/operators.ts';
-import { ofThisHost } from './wiring/outside.files.ts';
+import { amongHosts } from './wiring/outside.files.ts';
 import { openState } from './wiring/state.ts';
 
 /**
@@ -32,18 +34,33 @@ export async function serve(options: ServeOptions): Promise<void> {
     dropped: (lines) => metrics.add('muster_log_lines_dropped_total', {}, lines),
   });
   const stopping = new AbortController();
+  const manager = connectServiceManager({ env: process.env, clock: systemClock, log });
   const systemCalls = openSystemCalls({ env: process.env, log });
   const clock = new HostClock({ source: systemClock, passed: passedTime() });
-  const outside = ofThisHost(options);
+  const outside = amongHosts(options, {
+    signal: stopping.signal,
+    standsBy: (acting) => void manager.ready(`stands by for ${acting}`),
+    stop: leave,
+  });
   const common = { clock, log, metrics, signal: stopping.signal, systemCalls, outside };
-  const manager = connectServiceManager({ env: process.env, clock: systemClock, log });
   const ended = Promise.withResolvers<void>();
+  /** Another host may act from now on, so nothing is finished or answered any more. */
+  function leave(): never {
+    void log.flush();
+    process.exit(EXIT.failure);
+  }
+  const broken = (error: MusterError): void => {
+    ended.reject(error);
+    if (error.code !== 'E_HOST_NOT_ACTING') return;
+    log.error({ code: error.code }, `this host stops at once: ${error.message}`);
+    leave();
+  };
   // The part that was opened last is closed first, also when starting fails half-way.
   const closing = new AsyncDisposableStack();
   closing.defer(() => log.flush());
   closing.defer(() => manager.close());
   try {
-    const state = await openState(options, common, closing, ended.reject);
+    const state = await openState(options, common, closing, broken);
     closing.defer(await followClock(common, state));
     const boot = createBoot(options, common, state, closing);
     // Set before the first listener opens, because a client that got an answer may stop the server.

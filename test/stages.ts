@@ -29,6 +29,8 @@ export const LONG: Readonly<Record<LongPart, Readonly<Record<string, Long>>>> = 
     'agent-tpm': { seconds: 27, finds: 'a key that leaves its TPM' },
   },
   'long-peers': {
+    'store-etcd': { seconds: 46, finds: 'a store on etcd that loses or repeats a commit' },
+    hosts: { seconds: 40, finds: 'two boot hosts that act at once' },
     deb: { seconds: 51, finds: 'a package that does not install or start' },
     bridges: { seconds: 49, finds: 'an old CA that a bridge does not keep valid' },
     'first-cluster': { seconds: 43, finds: 'a step of docs/first-cluster.md that does not work' },

@@ -351,7 +351,7 @@ export const ERRORS = {
     title: 'A commit is larger than the store accepts.',
     who: 'muster',
     http: 413,
-    fix: 'Commit at most 128 operations, with at most 1 MiB per value.',
+    fix: 'Commit at most 120 operations, with at most 1 MiB per value and 7 MiB in all.',
   },
   E_STORE_WRITE: {
     title: 'The store could not write.',
@@ -375,13 +375,25 @@ export const ERRORS = {
     title: 'Another process has the store open.',
     who: 'operator',
     http: 500,
-    fix: 'Stop the other `muster serve`, or give this one another state directory.',
+    fix: 'Stop the other `muster serve`, or name another state directory or store.',
   },
   E_STORE_OPEN: {
     title: 'The store could not be opened.',
     who: 'operator',
     http: 500,
     fix: 'Make sure that the state directory exists and that the user of the server may write to it.',
+  },
+  E_STORE_UNFIT: {
+    title: 'The members of etcd are not fit to hold the store.',
+    who: 'operator',
+    http: 500,
+    fix: 'Change what the message says at that member, and start the server again; docs/several-hosts.md has the settings.',
+  },
+  E_HOST_NOT_ACTING: {
+    title: 'This host is not the acting boot host any more.',
+    who: 'muster',
+    http: 503,
+    fix: 'Ask the host that acts now. This one stands by when its service starts again; its log says why it stopped.',
   },
   E_STORE_DAMAGED: {
     title: "The store's file is damaged, or is not a store.",

@@ -33,6 +33,7 @@ import { registerSecrets } from './secret/verbs.ts';
 import { registerServer } from './serve/verbs.ts';
 import { registerSigner } from './signer/verbs.ts';
 import { registerSim } from './sim/verbs.ts';
+import { registerStore } from './store/verbs.ts';
 import { commandHint, usageText } from './usage.ts';
 
 /** The headings of help, each with its nouns and verbs in their order. */
@@ -50,7 +51,7 @@ const TREE: readonly (readonly [heading: string, ...registers: readonly Register
   ],
   ['Clusters:', registerCluster, registerChange, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab, registerSim],
-  ['Server:', registerServer, registerSigner, registerDoctor, registerBackup, registerAudit],
+  ['Server:', registerServer, registerSigner, registerDoctor, registerBackup, registerStore, registerAudit],
   ['Operators:', registerLogin],
   ['Other:', registerCompletion, registerHelp],
 ];

@@ -39,17 +39,22 @@ function read(pem: string): KeyObject {
 
 /**
  * Where the newest signed place of the log is kept: sealed in the store, so that only who has the
- * vault's key can make the store fit a log that was cut.
+ * vault's key can make the store fit a log that was cut. `host`: the name of this host if others
+ * share the store; each has a log of its own.
  */
-export function auditHead(secrets: Pick<Secrets, 'get' | 'put'>): {
+export function auditHead(
+  secrets: Pick<Secrets, 'get' | 'put'>,
+  host: string | undefined,
+): {
   get(): Promise<ChainPlace | undefined>;
   put(place: ChainPlace): Promise<void>;
 } {
+  const name = host === undefined ? HEAD : `${HEAD}-${host}`;
   return {
     async get() {
-      const { sequence, hash } = fieldsOf(parsed((await secrets.get(HEAD)) ?? ''));
+      const { sequence, hash } = fieldsOf(parsed((await secrets.get(name)) ?? ''));
       return typeof sequence === 'number' && typeof hash === 'string' ? { sequence, hash } : undefined;
     },
-    put: ({ sequence, hash }) => secrets.put(HEAD, JSON.stringify({ sequence, hash })),
+    put: ({ sequence, hash }) => secrets.put(name, JSON.stringify({ sequence, hash })),
   };
 }

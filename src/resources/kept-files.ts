@@ -8,7 +8,8 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { fieldsOf, parsed } from '../base/foreign-json.ts';
 import type { Log } from '../base/log.ts';
 import { KEYS } from '../store/keys.ts';
-import { MAX_OPERATIONS, MAX_VALUE_BYTES, type Store, type Write } from '../store/store.ts';
+import { inCommits } from '../store/limits.ts';
+import { MAX_VALUE_BYTES, type Store, type Write } from '../store/store.ts';
 import type { Files } from './file-layer.ts';
 
 /** A longer path fits in no key of the store; such a file is not kept. */
@@ -55,8 +56,7 @@ export async function openKeptFiles(
           stored.delete(path);
           writes.push({ key: KEYS.file.key(path), delete: true });
         }
-      for (let from = 0; from < writes.length; from += MAX_OPERATIONS)
-        await store.commit(writes.slice(from, from + MAX_OPERATIONS));
+      for (const part of inCommits(writes)) await store.commit(part);
     },
   };
 }

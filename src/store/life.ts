@@ -55,6 +55,14 @@ export async function beginLife(store: Store, takenAt: number, now: number): Pro
   return life + 1;
 }
 
+/** The next life of a store that was copied to another place; the copy counts from now on. */
+export const nextLife = async (store: Pick<Store, 'get'>): Promise<string> =>
+  encode({ life: (await readLife(store)).life + 1 });
+
+/** The life of a store to which records are still being copied. */
+export const unfinishedLife = (now: number): string =>
+  encode({ life: 0, superseded: { at: now, machine: 'an unfinished copy of the store', life: 1 } });
+
 /** usual: it serves. restored: it waits for an operator. superseded: it answers no machine. */
 export type LifeState = 'usual' | 'restored' | 'superseded';
 

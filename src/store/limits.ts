@@ -2,7 +2,7 @@
  * Limits of a commit and order of keys. Every store checks the limits before it queues a commit.
  */
 import { MusterError } from '../base/errors.ts';
-import { MAX_OPERATIONS, MAX_VALUE_BYTES, type Write } from './store.ts';
+import { MAX_COMMIT_BYTES, MAX_OPERATIONS, MAX_VALUE_BYTES, type Write } from './store.ts';
 
 /** At most this many octets in a key, UTF-8. */
 const MAX_KEY_BYTES = 1024;
@@ -10,9 +10,10 @@ const MAX_KEY_BYTES = 1024;
 /**
  * Checks the limits of a commit. The cost per write is constant for values of ordinary size.
  *
- * @throws {MusterError} E_STORE_LIMIT when it has more than {@link MAX_OPERATIONS} writes or a
- *   value above {@link MAX_VALUE_BYTES}, when a key is empty, too long or listed twice, or when a
- *   text contains a lone surrogate, which UTF-8 cannot encode.
+ * @throws {MusterError} E_STORE_LIMIT when it has more than {@link MAX_OPERATIONS} writes, a value
+ *   above {@link MAX_VALUE_BYTES} or values above {@link MAX_COMMIT_BYTES} in all, when a key is
+ *   empty, too long or listed twice, or when a text contains a lone surrogate, which UTF-8 cannot
+ *   encode.
  */
 export function checkWrites(writes: readonly Write[]): void {
   if (writes.length > MAX_OPERATIONS)
@@ -20,10 +21,18 @@ export function checkWrites(writes: readonly Write[]): void {
       'E_STORE_LIMIT',
       `${writes.length} operations in one commit; at most ${MAX_OPERATIONS} are allowed`,
     );
+  let units = 0;
   for (const write of writes) {
     checkKey(write.key);
-    if ('put' in write) checkValue(write.key, write.put);
+    if (!('put' in write)) continue;
+    checkValue(write.key, write.put);
+    units += write.put.length;
   }
+  if (units * 3 > MAX_COMMIT_BYTES && sizeOf(writes) > MAX_COMMIT_BYTES)
+    throw new MusterError(
+      'E_STORE_LIMIT',
+      `the values of one commit are longer than ${MAX_COMMIT_BYTES} octets`,
+    );
   if (writes.length > 1) {
     const seen = new Set<string>();
     for (const { key } of writes) {
@@ -32,6 +41,10 @@ export function checkWrites(writes: readonly Write[]): void {
     }
   }
 }
+
+/** Octets of all values. */
+const sizeOf = (writes: readonly Write[]): number =>
+  writes.reduce((sum, write) => sum + ('put' in write ? Buffer.byteLength(write.put) : 0), 0);
 
 function checkKey(key: string): void {
   if (key === '') throw new MusterError('E_STORE_LIMIT', 'a key is empty');
@@ -97,4 +110,20 @@ export function prefixEnd(prefix: string): string | undefined {
     return String.fromCodePoint(...points);
   }
   return undefined;
+}
+
+/** Writes that need not be atomic, in commits that keep to the limits. */
+export function* inCommits(writes: readonly Write[]): Generator<readonly Write[]> {
+  let part: Write[] = [];
+  let octets = 0;
+  for (const write of writes) {
+    const size = sizeOf([write]);
+    if (part.length === MAX_OPERATIONS || octets + size > MAX_COMMIT_BYTES) {
+      yield part;
+      [part, octets] = [[], 0];
+    }
+    part.push(write);
+    octets += size;
+  }
+  if (part.length > 0) yield part;
 }

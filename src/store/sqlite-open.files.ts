@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { messageOf } from '../base/error-text.ts';
 import { type ErrorCode, MusterError } from '../base/errors.ts';
 import { syncDirectorySync } from '../base/replace-file.files.ts';
-import { APPLICATION_ID, FORMAT, PRAGMAS, TABLES } from './sqlite-format.ts';
+import { APPLICATION_ID, FORMAT, PRAGMAS, STATEMENTS, TABLES } from './sqlite-format.ts';
 
 /**
  * Opens the file at `path`, and creates it with mode 0600 if it does not exist. Its directory must
@@ -44,6 +44,16 @@ export function openDatabase(path: string): DatabaseSync {
 function createFile(path: string): void {
   closeSync(openSync(path, 'a', 0o600));
   syncDirectorySync(dirname(path));
+}
+
+/** Makes a new file whose revisions go on from `revision`. */
+export function createDatabase(path: string, revision: number): void {
+  const db = openDatabase(path);
+  try {
+    db.prepare(STATEMENTS.compacted).run(revision);
+  } finally {
+    db.close();
+  }
 }
 
 /** The format of the file; 0 when it is new. */

@@ -4,8 +4,13 @@
  * of etcd, so that an implementation on etcd needs no other callers.
  */
 
-/** Maximum number of writes in a commit (etcd's `--max-txn-ops`). */
-export const MAX_OPERATIONS = 128;
+/**
+ * Maximum number of writes in a commit. etcd's `--max-txn-ops` is 128, of which the store on etcd
+ * needs some itself.
+ */
+export const MAX_OPERATIONS = 120;
+/** Maximum size of all values of a commit in octets of UTF-8. */
+export const MAX_COMMIT_BYTES = 7 * 1024 * 1024;
 /** Maximum size of a value in octets of UTF-8. */
 export const MAX_VALUE_BYTES = 1024 * 1024;
 

@@ -18,7 +18,7 @@ import type { startSealer } from '../pki/vault-key.files.ts';
 import type { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
 import type { exchange } from '../pxe/names/exchange.socket.ts';
 import type { neighbour } from '../pxe/neighbours.files.ts';
-import type { openSqliteStore } from '../store/sqlite.files.ts';
+import type { FileStore, SqliteStoreOptions } from '../store/sqlite.files.ts';
 
 export interface Common {
   readonly clock: Clock & ClockWitnesses;
@@ -33,7 +33,10 @@ export interface Common {
 
 /** Where the server reaches out of its process; `outside.files.ts` has the real ones. */
 export interface Outside {
-  readonly openStore: typeof openSqliteStore;
+  /** This host's name among the hosts that share its store; undefined: the store is its own. */
+  readonly sharedAs: string | undefined;
+  /** Opens the store; where several hosts share one, this waits until none of the others acts. */
+  readonly openStore: (options: SqliteStoreOptions) => Promise<FileStore>;
   /** The vault: at a signer's socket, or with a key that this process reads. */
   readonly startVault: (
     signer: string | undefined,

@@ -1,4 +1,5 @@
 /** What the server uses of its host: files, sockets, interfaces, and the clusters' own servers. */
+import os from 'node:os';
 import { inheritedSockets } from '../base/inherited.ts';
 import { openDatagrams } from '../base/open-datagrams.socket.ts';
 import { createPost } from '../base/post.socket.ts';
@@ -14,10 +15,14 @@ import { startSealer } from '../pki/vault-key.files.ts';
 import { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
 import { exchange } from '../pxe/names/exchange.socket.ts';
 import { neighbour } from '../pxe/neighbours.files.ts';
+import { writeFile } from '../store/copy.files.ts';
+import type { EtcdStore } from '../store/etcd.socket.ts';
 import { openSqliteStore } from '../store/sqlite.files.ts';
+import { guardedDatagrams, guardRequests } from './acting.ts';
 import type { Outside } from './common.ts';
 
 export const ofThisHost = ({ localWebhooks }: Pick<ServeOptions, 'localWebhooks'>): Outside => ({
+  sharedAs: undefined,
   openStore: openSqliteStore,
   async startVault(signer, own, closing) {
     if (signer === undefined) return vaultWith(startSealer(own));
@@ -39,3 +44,42 @@ export const ofThisHost = ({ localWebhooks }: Pick<ServeOptions, 'localWebhooks'
   bmcs: { redfish: openRedfish, ipmi: openIpmi },
   kinds: [],
 });
+
+/** What concerns the other boot hosts. */
+interface Siblings {
+  /** Aborts when the server stops. */
+  readonly signal: AbortSignal;
+  /** This host waits until it may act; called with the name of the host that acts. */
+  readonly standsBy: (acting: string) => void;
+  /** Another host may act now: this one must not answer anybody. Does not return. */
+  readonly stop: () => never;
+}
+
+/** As {@link ofThisHost}, with a store that several hosts share, if there is one. */
+export function amongHosts(
+  options: Pick<ServeOptions, 'localWebhooks' | 'etcd' | 'hostName'>,
+  { signal, standsBy, stop }: Siblings,
+): Outside {
+  const outside = ofThisHost(options);
+  const { etcd, hostName } = options;
+  if (etcd === undefined) return outside;
+  const host = hostName ?? os.hostname();
+  let store: EtcdStore | undefined;
+  const mustAct = (): void => {
+    if (store !== undefined && store.actingMs <= 0) stop();
+  };
+  return {
+    ...outside,
+    sharedAs: host,
+    async openStore(common) {
+      const { openEtcdStore } = await import('../store/etcd.socket.ts');
+      store = await openEtcdStore({ ...common, ...etcd, host, signal, standsBy, copy: writeFile });
+      guardRequests(mustAct);
+      return store;
+    },
+    openDatagrams(given) {
+      const opened = outside.openDatagrams(given);
+      return { ...opened, datagrams: guardedDatagrams(opened.datagrams, mustAct) };
+    },
+  };
+}

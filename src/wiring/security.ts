@@ -13,13 +13,13 @@ import type { Common } from './common.ts';
 export async function openSecurity(
   state: string,
   limitBytes: number,
-  { clock, log, metrics }: Common,
+  { clock, log, metrics, outside }: Common,
   { events, secrets }: { readonly events: EventLog; readonly secrets: Secrets },
 ): Promise<SecurityLog> {
   return openSecurityLog({
     directory: join(state, 'audit'),
     key: await openAuditKey(secrets),
-    head: auditHead(secrets),
+    head: auditHead(secrets, outside.sharedAs),
     limitBytes,
     events,
     clock,

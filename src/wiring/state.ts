@@ -4,6 +4,7 @@ import { openAgents } from '../agent/serve/agents.ts';
 import { createWitness } from '../agent/serve/witness.ts';
 import { type ArtifactBook, openArtifactBook } from '../artifacts/book.ts';
 import type { Clock } from '../base/clock.ts';
+import type { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { openSnapshotFiles, type SnapshotFiles } from '../cluster/backup/snapshot-files.files.ts';
@@ -59,7 +60,7 @@ export async function openState(
   options: ServeOptions,
   common: Common,
   closing: AsyncDisposableStack,
-  broken: (error: Error) => void,
+  broken: (error: MusterError) => void,
 ) {
   const { clock, log, metrics, outside } = common;
   const acting = createActing();

@@ -39,6 +39,7 @@ export function wired(given: Wished) {
   const clock = Object.assign(time, { heard: () => {} });
   const store = Object.assign(kept, { copyTo: nobody });
   const outside: Outside = {
+    sharedAs: undefined,
     openStore: async () => store,
     startVault: async () => vault,
     sockets: addresses.map((one) => ({ fd: -1, name: `dhcp-${one.interface}` })),
@@ -81,6 +82,8 @@ export function wired(given: Wished) {
     operatorsClientCa: undefined,
     oidc: undefined,
     otlpEndpoint: undefined,
+    etcd: undefined,
+    hostName: undefined,
     requireSecondPerson: false,
     localWebhooks: false,
     loaders: [],

@@ -168,7 +168,7 @@ const sourceName = ({ headers }: Pick<ApiRequest, 'headers'>): string =>
  */
 export const MAX_DOCUMENTS = 20_000;
 
-/** Documents per commit; the store accepts at most 128 writes in one commit. */
+/** Documents per commit; the store accepts at most 120 writes in one commit. */
 const COMMIT_BATCH = 100;
 
 /**

@@ -32,7 +32,7 @@ export const registerDocuments: Register = (program, io, finish) => {
       .command('apply')
       .summary('create or change documents')
       .description(
-        'Creates or changes the documents of files: all of them, or none if one has a fault. More than 128 documents are checked together and stored in steps.',
+        'Creates or changes the documents of files: all of them, or none if one has a fault. More than 120 documents are checked together and stored in steps.',
       )
       .addOption(filenameOption().makeOptionMandatory())
       .option('-R, --recursive', 'accepted for kubectl users: directories are always read recursively')

@@ -3,6 +3,7 @@ import { DEFAULT_AGENT_PORT } from '../../agent/wire/protocol.ts';
 import { MusterError } from '../../base/errors.ts';
 import { DEFAULT_SOCKET } from '../../base/paths.ts';
 import { suggest } from '../../base/suggest.ts';
+import { type EtcdPlace, etcdPlace, type GivenFiles } from '../../store/etcd/place.ts';
 
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -19,6 +20,10 @@ export interface ServeOptions {
   readonly config: string | undefined;
   /** Directory of the store, the assets and the event journal; it is made when it is missing. */
   readonly state: string;
+  /** The store on etcd, which several boot hosts share; undefined: SQLite in `state`. */
+  readonly etcd: EtcdPlace | undefined;
+  /** This host's name among the boot hosts; undefined: the system's. */
+  readonly hostName: string | undefined;
   /** The operators' unix socket. */
   readonly socket: string;
   /**
@@ -99,6 +104,37 @@ export const SERVE_SETTINGS = {
     env: 'MUSTER_STATE',
     about: 'directory of store, assets and journal',
     fallback: '/var/lib/muster',
+  },
+  store: {
+    flag: '--store <url>',
+    env: 'MUSTER_STORE',
+    about:
+      'keep the store on etcd, e.g. etcd://10.0.0.1,10.0.0.2,10.0.0.3/muster, so that other hosts can take over (docs/several-hosts.md); else it is a file in the state directory',
+    fallback: '',
+  },
+  storeCa: {
+    flag: '--store-ca <file>',
+    env: 'MUSTER_STORE_CA',
+    about: "the CA (PEM) of those members' certificates",
+    fallback: '',
+  },
+  storeCert: {
+    flag: '--store-cert <file>',
+    env: 'MUSTER_STORE_CERT',
+    about: 'the certificate (PEM) that this host shows them',
+    fallback: '',
+  },
+  storeKey: {
+    flag: '--store-key <file>',
+    env: 'MUSTER_STORE_KEY',
+    about: 'the private key of that certificate (PEM)',
+    fallback: '',
+  },
+  hostName: {
+    flag: '--host-name <name>',
+    env: 'MUSTER_HOST_NAME',
+    about: "this host's name among the hosts that share a store (default: the system's)",
+    fallback: '',
   },
   socket: {
     flag: '--socket <path>',
@@ -297,6 +333,12 @@ export function serveOptions(
   return {
     config: one('config').value,
     state: one('state').value ?? SERVE_SETTINGS.state.fallback,
+    etcd: etcdOf(one('store').value, {
+      ca: one('storeCa').value,
+      cert: one('storeCert').value,
+      key: one('storeKey').value,
+    }),
+    hostName: hostNameOf(one('hostName')),
     socket: one('socket').value ?? SERVE_SETTINGS.socket.fallback,
     interfaces: values('interface').list,
     httpPort: portOf(http.value ?? '', http.source),
@@ -338,6 +380,18 @@ export function misspeltVariables(env: Readonly<Record<string, string | undefine
 }
 
 const PREFIX = 'MUSTER_';
+
+function etcdOf(url: string | undefined, files: GivenFiles): EtcdPlace | undefined {
+  if (url !== undefined) return etcdPlace(url, files);
+  if (files.ca ?? files.cert ?? files.key)
+    throw new MusterError('E_USAGE', '--store-ca, --store-cert and --store-key belong to --store etcd://…');
+  return undefined;
+}
+
+function hostNameOf({ value, source }: { readonly value: string | undefined; readonly source: string }) {
+  if (value === undefined || /^[A-Za-z0-9][A-Za-z0-9.-]{0,62}$/.test(value)) return value;
+  throw new MusterError('E_USAGE', `${source}: "${value}" is not a name like host1`);
+}
 
 function pairOf(certificate: string | undefined, key: string | undefined): ServeOptions['operatorsPair'] {
   if (certificate !== undefined && key !== undefined) return { certificate, key };

@@ -24,6 +24,8 @@ describe('settings of the server', () => {
       oidc: undefined,
       operatorsClientCa: undefined,
       operatorsPair: undefined,
+      etcd: undefined,
+      hostName: undefined,
       requireSecondPerson: false,
       localWebhooks: false,
       loaders: ['/usr/lib/ipxe'],

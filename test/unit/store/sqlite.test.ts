@@ -178,7 +178,7 @@ describe('a full disk', () => {
   test('fails the commit that does not fit; other commits and existing records stay', async () => {
     const store = await openAt(path, { maxPages });
     await store.commit([{ key: 'before', put: '1' }]);
-    const big = Array.from({ length: 8 }, (_, i) => ({ key: `big${i}`, put: mebibyte }));
+    const big = Array.from({ length: 6 }, (_, i) => ({ key: `big${i}`, put: mebibyte }));
     const [small, large, other, conflict] = await Promise.allSettled([
       store.commit([{ key: 'small', put: '1' }]),
       store.commit(big),
