@@ -29,7 +29,8 @@ export const isEtcdUrl = (text: string): boolean => text.startsWith('etcd:');
  * given.
  *
  * @throws {MusterError} E_USAGE when it is none, or the files are missing. Only members on this
- *   host may be spoken to without TLS: the store has all that machines and operators are trusted by.
+ *   host may be spoken to without TLS: the store has all that machines and operators are trusted
+ *   by.
  */
 export function etcdPlace(text: string, { ca, cert, key }: GivenFiles): EtcdPlace {
   const [, hosts, prefix = 'muster'] = FORM.exec(text) ?? [];
