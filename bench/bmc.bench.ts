@@ -49,8 +49,7 @@ const polling = (protocol: Protocol): BenchCase => ({
       unit: '% of one',
       better: 'less',
       aim: 5,
-      ifMissed:
-        'Each read is a session of its own, so that a BMC, which has room for few, keeps none that is left over. By Redfish that is a handshake of TLS and four requests.',
+      ifMissed: 'By Redfish each read is a resumed handshake of TLS and one request.',
     },
     mebibytes: {
       name: `1,000 BMCs asked for their power every 30 s by ${NAMES[protocol]}, memory that it takes`,
@@ -108,7 +107,7 @@ async function relay(port: number) {
 
 export const suite: BenchSuite = {
   about:
-    'A thousand BMCs of the virtual rack, which listen in a process of their own, each asked in a new session, as orders and `muster power status` do. A machine that is switched on counts as heard a second later. A set-up of a session is measured on its way, from the first request of RMCP+ to the last answer of the BMC, so a start of ipmitool does not count.',
+    'A thousand BMCs of the virtual rack, which listen in a process of their own, each asked as the watch of the boot host does: by Redfish in one session that stays open, by IPMI in a new one. A machine that is switched on counts as heard a second later. A set-up of a session is measured on its way, from the first request of RMCP+ to the last answer of the BMC, so a start of ipmitool does not count.',
   async open() {
     const one = await fleet('ipmi', 1);
     const way = await relay(FLEET.port.ipmi);

@@ -3,6 +3,7 @@
  * with the certificate that counts, and never more often with a refused password than is safe.
  */
 import type { Clock } from '../base/clock.ts';
+import { duration, type Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
 import type { Secrets } from '../pki/secrets.ts';
 import { KEYS } from '../store/keys.ts';
@@ -39,7 +40,7 @@ export interface ConnectDeps {
   readonly protocols: Protocols;
   /** Where the passwords of Muster's own accounts are sealed. */
   readonly vault: Pick<Secrets, 'get' | 'put'>;
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Pick<Clock, 'now' | 'after'>;
   readonly log: Log;
 }
 
@@ -53,7 +54,9 @@ export type Kept = keyof typeof KEPT;
 
 export interface Connections {
   /**
-   * Opens a session, does `work` with it and closes it. Others wait meanwhile.
+   * Does `work` in a session; others wait meanwhile. One of Redfish stays open for the next work. A
+   * BMC may have ended it: `work` is then done again in a new one, so it must be a single question
+   * or order.
    *
    * @throws {BmcFault}
    */
@@ -78,7 +81,14 @@ export interface Connections {
   note(machine: string, reach: Reach, known: Pick<Known, 'due' | 'fault'>): Promise<void>;
   /** Forgets it: the next certificate and log-in count as the first. */
   forget(machine: string): Promise<void>;
+  /** Ends all sessions. BMCs that do not answer soon keep theirs until they forget them. */
+  close(): Promise<void>;
 }
+
+/** A session that nobody used for so long is ended: twice the time between two looks, and more. */
+const IDLE: Millis = duration('90s');
+/** The server waits so long for the ends of sessions when it stops. */
+const CLOSING: Millis = duration('5s');
 
 /** The protocols that are tried, in their order. */
 function protocolsFor(reach: Reach, known: Known): readonly ('redfish' | 'ipmi')[] {
@@ -106,6 +116,16 @@ interface Login {
 interface Opened {
   readonly bmc: Bmc;
   readonly isOwn: boolean;
+  readonly login: Login;
+}
+
+/** A session that stays open. A BMC has one. */
+interface Stay {
+  readonly machine: string;
+  readonly opened: Opened;
+  /** The documents for which it was opened. */
+  readonly reach: string;
+  readonly cancel: () => void;
 }
 
 /** The name of the sealed text. */
@@ -118,6 +138,8 @@ class HeldConnections implements Connections {
   readonly #passwords = new Map<string, readonly OwnPassword[]>();
   /** The end of the last work with each BMC. */
   readonly #last = new Map<string, Promise<unknown>>();
+  readonly #stays = new Map<string, Stay>();
+  #closed = false;
 
   constructor(deps: ConnectDeps) {
     this.#deps = deps;
@@ -139,19 +161,78 @@ class HeldConnections implements Connections {
 
   async forget(machine: string): Promise<void> {
     if (!this.#known.has(machine)) return;
+    const { lock } = this.#known.get(machine)!;
     await this.#deps.store.commit([{ key: KEYS.bmc.key(machine), delete: true }]);
     this.#known.delete(machine);
+    if (this.#stays.get(lock)?.machine === machine) await this.#end(lock);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    let cancel = (): void => {};
+    const late = new Promise<void>((done) => {
+      cancel = this.#deps.clock.after(CLOSING, done);
+    });
+    await Promise.race([Promise.all([...this.#stays.keys()].map((lock) => this.#end(lock))), late]);
+    cancel();
   }
 
   with<T>(machine: string, reach: Reach, work: (bmc: Bmc) => Promise<T>): Promise<T> {
     return this.#alone(reach, async () => {
-      const { bmc } = await this.#open(machine, reach);
-      try {
-        return await work(bmc);
-      } finally {
-        await bmc.close();
-      }
+      const stayed = await this.#stayed(machine, reach);
+      if (stayed === undefined) return this.#do(machine, reach, await this.#open(machine, reach), work);
+      return this.#do(machine, reach, stayed, work).catch(async (error: unknown) => {
+        // BMCs end sessions by themselves. A log-in that is refused now is counted by `#open`.
+        if (!(error instanceof BmcFault && error.code === 'password')) throw error;
+        return this.#do(machine, reach, await this.#open(machine, reach), work);
+      });
     });
+  }
+
+  /** Does it in a session, which stays open if it can and all went well. */
+  async #do<T>(machine: string, reach: Reach, opened: Opened, work: (bmc: Bmc) => Promise<T>): Promise<T> {
+    let isWell = false;
+    try {
+      const done = await work(opened.bmc);
+      isWell = true;
+      return done;
+    } finally {
+      // A machine that was forgotten meanwhile starts with its next session.
+      const stays = isWell && opened.bmc.protocol === 'redfish' && this.#known.has(machine);
+      if (stays && !this.#closed) this.#stay(machine, reach, opened);
+      else await opened.bmc.close();
+    }
+  }
+
+  #stay(machine: string, reach: Reach, opened: Opened): void {
+    const lock = lockOf(reach);
+    const cancel = this.#deps.clock.after(IDLE, () => void this.#end(lock));
+    this.#stays.set(lock, { machine, opened, reach: JSON.stringify(reach), cancel });
+  }
+
+  /** Takes the session that stayed open; one that is not for this machine and log-in is ended. */
+  async #stayed(machine: string, reach: Reach): Promise<Opened | undefined> {
+    const lock = lockOf(reach);
+    const stay = this.#stays.get(lock);
+    if (stay === undefined) return undefined;
+    const { user, password } = stay.opened.login;
+    const isFor = stay.machine === machine && stay.reach === JSON.stringify(reach);
+    const logins = isFor ? await this.#logins(machine, reach, false) : [];
+    if (!logins.some((one) => one.user === user && one.password === password)) await this.#end(lock);
+    // It was ended, or was idle for too long while the vault was read.
+    if (this.#stays.get(lock) !== stay) return undefined;
+    stay.cancel();
+    this.#stays.delete(lock);
+    return stay.opened;
+  }
+
+  /** Ends the session with a BMC that stayed open. */
+  async #end(lock: string): Promise<void> {
+    const stay = this.#stays.get(lock);
+    if (stay === undefined) return;
+    this.#stays.delete(lock);
+    stay.cancel();
+    await stay.opened.bmc.close();
   }
 
   hold(machine: string, reach: Reach): Promise<Bmc> {
@@ -164,6 +245,7 @@ class HeldConnections implements Connections {
 
   keep(machine: string, reach: Reach): Promise<readonly Kept[]> {
     return this.#alone(reach, async () => {
+      await this.#end(lockOf(reach));
       const kept: Kept[] = [];
       let opened: Opened | undefined = await this.#open(machine, reach);
       try {
@@ -296,7 +378,7 @@ class HeldConnections implements Connections {
       if ('bmc' in opened) {
         if (login.own) await this.#worked(login.own);
         else if (reach.credentials?.managed) await this.#noteOwn(machine, undefined);
-        return { bmc: opened.bmc, isOwn: login.own !== undefined };
+        return { bmc: opened.bmc, isOwn: login.own !== undefined, login };
       }
       await this.#keep(machine, afterRefusal(this.#knownOf(machine, lock), login.id));
       fault = opened.refused;

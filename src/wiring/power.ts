@@ -134,6 +134,7 @@ export async function openPower(
       orders.close();
       unfollow();
       await consoles.close();
+      await connections.close();
     },
   };
 }

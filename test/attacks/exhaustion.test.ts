@@ -1,6 +1,5 @@
 /** One host of the segment cannot use the boot host up, nor make it send to strangers. */
 import { createHash } from 'node:crypto';
-import fs from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import { connectApi } from '../../src/cli/client.socket.ts';
@@ -75,20 +74,7 @@ async function hold(each: number, request: string, port = 8080): Promise<Daemon>
 /** How many of them the boot host has not closed. */
 const heldBy = ({ output }: Daemon): number => Number([...output().matchAll(/held (\d+)/g)].at(-1)![1]);
 
-/** Resident memory of the boot host's process in MiB. */
-function memory(): number {
-  for (const pid of fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-    const read = (file: string) => fs.readFileSync(`/proc/${pid}/${file}`, 'utf8');
-    try {
-      if (read('cmdline').includes(rig.muster.socket) && read('comm').startsWith('node'))
-        return Number(/VmRSS:\s+(\d+)/.exec(read('status'))![1]) / 1024;
-    } catch {
-      // The process has ended.
-    }
-  }
-  throw new Error('the boot host does not run');
-}
-
+const memory = (): number => rig.memory();
 const fetchLoader = () => rig.http('vic', `${HTTP}/loaders/${LOADER}`, '-o', '/dev/null', '-D', '/dev/null');
 
 it('a thousand readers that do not read cost 64 KiB each beyond a fixed number, and a machine gets its files meanwhile', async () => {

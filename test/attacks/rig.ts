@@ -4,6 +4,7 @@
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Mac } from '../../src/base/mac.ts';
 import { connectApi } from '../../src/cli/client.socket.ts';
@@ -255,6 +256,20 @@ export class Rig {
       const got = JSON.parse(line) as Omit<CapturedUdp, 'payload'> & { hex: string };
       return { ...got, payload: Buffer.from(got.hex, 'hex') };
     });
+  }
+
+  /** Resident memory of the boot host's process in MiB. */
+  memory(): number {
+    for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+      const read = (file: string) => readFileSync(`/proc/${pid}/${file}`, 'utf8');
+      try {
+        if (read('cmdline').includes(this.muster.socket) && read('comm').startsWith('node'))
+          return Number(/VmRSS:\s+(\d+)/.exec(read('status'))![1]) / 1024;
+      } catch {
+        // The process has ended.
+      }
+    }
+    throw new Error('the boot host does not run');
   }
 
   /** Runs `muster` as an operator; rejects when it fails. */

@@ -1,8 +1,9 @@
 /** How Muster reaches BMCs: protocol, trust, log-ins that are refused, one at a time. */
 import { beforeEach, expect, test } from 'vitest';
-import { systemClock } from '../../../src/base/clock.ts';
+import { ManualClock, systemClock } from '../../../src/base/clock.ts';
+import { duration } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import type { Bmc } from '../../../src/bmc/bmc.ts';
+import { type Bmc, BmcFault } from '../../../src/bmc/bmc.ts';
 import { type ConnectDeps, openConnections } from '../../../src/bmc/connect.ts';
 import { type Reach, reachOf } from '../../../src/bmc/reach.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
@@ -28,9 +29,9 @@ const reach = (more: Partial<Reach> = {}): Reach => ({
   ...{ address: '10.78.0.10', protocol: 'auto', credentials },
   ...more,
 });
-const open = () => {
+const open = (clock: ConnectDeps['clock'] = systemClock) => {
   const deps: ConnectDeps = {
-    ...{ store, protocols: bmcs, log: silentLog, vault, clock: systemClock },
+    ...{ store, protocols: bmcs, log: silentLog, vault, clock },
     secret: (name, key) => secrets.get(`${name}/${key}`),
   };
   return openConnections(deps);
@@ -135,4 +136,50 @@ test('one part of Muster at a time speaks with a BMC, and each session is closed
     connections.with('node-1', reach(), () => Promise.reject(new Error('broken'))),
   ).rejects.toThrow('broken');
   expect([most, bmc.sessions]).toEqual([1, 0]);
+});
+
+test('a session of Redfish stays open for the next question, and is ended when nobody asks', async () => {
+  const clock = new ManualClock();
+  const connections = await open(clock);
+  for (let n = 0; n < 3; n++) {
+    await connections.with('node-1', reach(), read);
+    clock.advance(duration('30s'));
+  }
+  expect([bmcs.tried.length, bmc.sessions]).toEqual([1, 1]);
+  clock.advance(duration('2m'));
+  await expect.poll(() => bmc.sessions).toBe(0);
+  await connections.with('node-1', reach(), read);
+  await connections.close();
+  expect(bmc.sessions).toBe(0);
+  bmc.speaks = ['ipmi'];
+  await connections.with('node-1', reach({ protocol: 'ipmi' }), read);
+  expect(bmc.sessions).toBe(0);
+});
+
+test('a session that a BMC ended is opened again once, and what refuses that is counted', async () => {
+  const connections = await open();
+  await connections.with('node-1', reach(), read);
+  bmc.fault = new BmcFault('password', 'there is no valid session');
+  expect(await connections.with('node-1', reach(), read)).toBe('off');
+  expect([bmcs.tried.length, bmc.sessions]).toEqual([2, 1]);
+  bmc.password = 'another';
+  bmc.fault = new BmcFault('password', 'there is no valid session');
+  for (let n = 0; n < 5; n++)
+    await expect(connections.with('node-1', reach(), read)).rejects.toMatchObject({ code: 'password' });
+  expect([bmcs.tried.length, bmc.sessions]).toEqual([4, 0]);
+});
+
+test('a session that stays open serves no other machine, document or password', async () => {
+  const connections = await open();
+  await connections.with('node-1', reach(), read);
+  await connections.with('node-2', reach(), read);
+  await connections.with('node-2', reach({ certificate: { sha256: bmc.pin } }), read);
+  secrets.set('bmc/password', { value: Buffer.from('wrong'), since: 2 });
+  const last = connections.with('node-2', reach({ certificate: { sha256: bmc.pin } }), read);
+  await expect(last).rejects.toMatchObject({ code: 'password' });
+  expect([bmcs.tried.length, bmc.sessions]).toEqual([4, 0]);
+  secrets.set('bmc/password', { value: Buffer.from('right'), since: 3 });
+  await connections.with('node-1', reach(), read);
+  await connections.forget('node-1');
+  expect(bmc.sessions).toBe(0);
 });

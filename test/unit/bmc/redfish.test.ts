@@ -1,4 +1,5 @@
 /** The client of Redfish over real TLS, with a BMC of a few lines that keeps to what it says. */
+import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -8,6 +9,8 @@ import { openRedfish, type RedfishAccess } from '../../../src/bmc/redfish/client
 import { selfSigned } from '../../self-signed.ts';
 
 const PAIRS = [selfSigned('bmc', ['IP:127.0.0.1']), selfSigned('other', ['IP:127.0.0.1'])] as const;
+const pinOf = (pair: (typeof PAIRS)[number]): string =>
+  new X509Certificate(pair.certificate).fingerprint256.replaceAll(':', '').toLowerCase();
 const SYSTEM = '/redfish/v1/Systems/1';
 const SESSIONS = '/redfish/v1/SessionService/Sessions';
 
@@ -215,4 +218,24 @@ test('several systems need a name, and a state between on and off is neither', a
   await expect(openRedfish(access(port))).rejects.toThrow(/2 systems \(1, 2\): name one in bmc.system/);
   state.power = 'PoweringOn';
   expect(await asked(access(port, { system: '1' }), (bmc) => bmc.power())).toBe('unknown');
+});
+
+test('a session that stays open resumes its TLS, with the certificate that it began with', async () => {
+  const { port, state, server } = await startBmc();
+  const resumed: boolean[] = [];
+  server.on('secureConnection', (socket) => resumed.push(socket.isSessionReused()));
+  const bmc = await openRedfish(access(port, { trust: { pin: pinOf(PAIRS[0]), pinned: () => {} } }));
+  // The BMC closes what is idle, also just when it is asked again.
+  server.closeAllConnections();
+  expect(await bmc.power()).toBe('off');
+  expect(await bmc.power()).toBe('off');
+  expect(resumed).toEqual([false, true]);
+  // Another one at its address, which does not know the session.
+  server.setSecureContext({ cert: PAIRS[1].certificate, key: PAIRS[1].key });
+  server.setTicketKeys(Buffer.alloc(48, 1));
+  server.closeAllConnections();
+  const before = state.asked.length;
+  await expect(bmc.power()).rejects.toMatchObject({ code: 'pin-changed' });
+  await bmc.close();
+  expect(state.asked).toHaveLength(before);
 });
