@@ -2,8 +2,11 @@
 import { z } from 'zod';
 import { names } from '../../base/body.ts';
 import { MusterError } from '../../base/errors.ts';
+import { formatIpv4 } from '../../base/ipv4.ts';
 import { OWN_USER } from '../../bmc/account.ts';
 import { mustManage } from '../../bmc/upkeep.ts';
+import type { Inventories } from '../../machines/inventories.ts';
+import type { LeaseBook } from '../../pxe/dhcp/leases.ts';
 import { dryRun, labelledPart, listOf, type Parsed, time, word } from '../contract/contract.ts';
 import { labelsOf, ofClusters } from '../find-machine.ts';
 import { partOf } from '../listing.ts';
@@ -30,6 +33,11 @@ const bmcView = z.strictObject({
 export type BmcView = Parsed<z.output<typeof bmcView>>;
 const list = listOf('BmcList', bmcView);
 
+interface FindDeps extends PowerDeps {
+  readonly inventories: Pick<Inventories, 'list'>;
+  readonly leases: Pick<LeaseBook, 'list'>;
+}
+
 function viewOf(machine: string, { power }: Pick<PowerDeps, 'power'>) {
   const reach = power.reach(machine)!;
   const { own, due, fault, protocol, pin } = power.known(machine) ?? {};
@@ -49,7 +57,79 @@ function viewOf(machine: string, { power }: Pick<PowerDeps, 'power'>) {
   };
 }
 
+const foundBmc = z.strictObject({
+  machine: z.string(),
+  address: z.string().meta({ description: 'Of its BMC, as the machine reports it: its claim.' }),
+  from: z.enum(['agent', 'discovery']).meta({
+    description:
+      '`agent`: sent with the certificate of the machine. `discovery`: sent over plain HTTP, so that anybody on the segment may have written it.',
+  }),
+  reportedAt: time,
+  document: z.enum(['none', 'same', 'other']).meta({
+    description: 'Whether the document of the machine names a BMC, and whether at this address.',
+  }),
+  others: z.array(z.string()).optional().meta({
+    description: 'Other machines that report the same address, or whose documents name it.',
+  }),
+  mac: z.string().optional().meta({ description: 'Who has a lease of the address.' }),
+});
+const foundList = listOf('FoundBmcList', foundBmc);
+
+/** What machines report of their BMCs, beside what documents say. */
+function foundIn(deps: FindDeps, isMine: ReturnType<typeof ofClusters>) {
+  const reported = deps.inventories
+    .list()
+    .filter(({ machine }) => deps.roster.get(machine) !== undefined && isMine(machine));
+  const leases = new Map(
+    deps.leases
+      .list(undefined)
+      .filter(({ lease }) => isMine(lease?.machine))
+      .map(({ address, mac }) => [formatIpv4(address), mac]),
+  );
+  const users = new Map<string, Set<string>>();
+  const uses = (address: string | undefined, machine: string): void => {
+    if (address !== undefined) users.set(address, (users.get(address) ?? new Set()).add(machine));
+  };
+  for (const { machine, inventory } of reported) uses(inventory.bmc?.address, machine);
+  for (const { name } of deps.roster.list()) if (isMine(name)) uses(deps.power.reach(name)?.address, name);
+  return reported.flatMap(({ machine, at, claimed, inventory: { bmc } }) => {
+    if (bmc === undefined) return [];
+    const { address } = bmc;
+    const named = deps.power.reach(machine)?.address;
+    const others = [...users.get(address)!].filter((one) => one !== machine);
+    const mac = leases.get(address);
+    return {
+      ...{ machine, address, from: claimed ? ('discovery' as const) : ('agent' as const) },
+      reportedAt: stamp(at),
+      document:
+        named === undefined ? ('none' as const) : named === address ? ('same' as const) : ('other' as const),
+      ...(others.length > 0 && { others }),
+      ...(mac !== undefined && { mac }),
+    };
+  });
+}
+
 export const BMCS = [
+  operation(
+    'GET /v1/bmcs/found',
+    {
+      access: 'view',
+      within: true,
+      costly: true,
+      summary: 'Lists the BMCs that machines report of themselves, beside what their documents say.',
+      query: z.strictObject(labelledPart),
+      answer: foundList,
+    },
+    ({ query, ...asked }, deps: FindDeps) => {
+      const part = partOf(
+        query,
+        foundIn(deps, ofClusters(asked, deps)),
+        ({ machine }) => machine,
+        ({ machine }) => labelsOf(deps)(machine),
+      );
+      return { kind: 'FoundBmcList' as const, ...part };
+    },
+  ),
   operation(
     'GET /v1/bmcs',
     {

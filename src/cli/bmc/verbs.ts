@@ -1,4 +1,4 @@
-/** Registers `muster bmc ls|show|rotate`. */
+/** Registers `muster bmc find|ls|show|rotate`. */
 import { outputOption, type Register, withExamples, withServer } from '../register.ts';
 
 export const registerBmcs: Register = (program, io, finish) => {
@@ -19,6 +19,17 @@ export const registerBmcs: Register = (program, io, finish) => {
       .addOption(outputOption('table', 'wide', 'json', 'yaml')),
   ).action(async (options) => finish(await (await import('./bmc.ts')).listBmcs(options, io)));
   withExamples(ls, ['muster bmc ls -l rack=a', 'see which passwords are old']);
+  const find = withServer(
+    bmc
+      .command('find')
+      .summary('list the BMCs that machines report of themselves')
+      .description(
+        'Lists the BMCs that agents and the discovery system report, each beside its machine, and prints what to write into the documents that name none. An address is the claim of its machine; two machines that report the same one are shown.',
+      )
+      .option('-l, --selector <labels>', 'those with these labels: key=value,key!=value')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (options) => finish(await (await import('./find.ts')).findBmcs(options, io)));
+  withExamples(find, ['muster bmc find -l rack=a', 'see the addresses that are missing in documents']);
   const rotate = withServer(
     bmc
       .command('rotate')

@@ -1,6 +1,7 @@
 /** Muster's own accounts on BMCs, through the command line, the API and roles. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { seconds, toMillis } from '../../../src/base/duration.ts';
+import { readInventory } from '../../../src/machines/inventory.ts';
 import { bmcsOf, MemoryBmc } from '../bmc/memory.ts';
 import { run } from '../cli/run.ts';
 import { DOCUMENTS, openWorld, operatorOf, type World } from './world.ts';
@@ -79,4 +80,23 @@ test('a password of the operator is not replaced, and only administrators order 
   await expect(
     ada.call('POST', '/v1/bmcs/rotate', { body: { json: { machines: ['m1'] } } }),
   ).rejects.toMatchObject({ code: 'E_FORBIDDEN' });
+});
+
+test('what machines report of their BMCs is listed beside their documents, with what to write', async () => {
+  const reports = (name: string, address: string) =>
+    world.inventories.take(name, readInventory(`cpu threads 4\nbmc ${address}\n`)!);
+  await reports('m1', '10.78.0.1');
+  await reports('m2', '10.78.0.99');
+  await reports('node-1', '10.78.0.40');
+  const found = await muster('bmc', 'find');
+  expect(found.out).toMatch(/m1 +10\.78\.0\.1 .* names it/);
+  expect(found.out).toMatch(/m2 +10\.78\.0\.99 .* names another/);
+  expect(found.out).toMatch(/node-1 +10\.78\.0\.40 .* names none/);
+  expect(found.out.split('\n\n')[1]).toBe('# in Machine node-1:\nspec:\n  bmc: {address: 10.78.0.40}\n');
+  // It claims the BMC of another machine, so nobody is told to write that.
+  await reports('node-1', '10.78.0.3');
+  const claimed = await muster('bmc', 'find');
+  expect(claimed.out).toMatch(/node-1 +10\.78\.0\.3 .* names none +m3/);
+  expect(claimed.out).not.toContain('# in Machine');
+  expect((await muster('bmc', 'find', '-l', 'rack=b')).out).not.toContain('node-1');
 });
