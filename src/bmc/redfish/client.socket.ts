@@ -107,8 +107,8 @@ class Link {
   constructor(access: RedfishAccess) {
     this.#access = access;
     this.#context = 'ca' in access.trust ? createSecureContext({ ...CURVES, ca: access.trust.ca }) : ANY_CA;
-    // One connection: BMCs have memory for few, and mix up concurrent requests. The agent would also
-    // keep the TLS sessions of those whose certificate is refused here, so it keeps none.
+    // One connection: BMCs have memory for few, and mix up concurrent requests. The agent would
+    // also keep TLS sessions of those whose certificate is refused here, so it keeps none.
     this.#agent = new https.Agent({ keepAlive: true, maxSockets: 1, maxCachedSessions: 0 });
     this.#agent.createConnection = (options) =>
       connect({ ...(options as ConnectionOptions), session: this.#tls, secureContext: this.#context });

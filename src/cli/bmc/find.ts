@@ -22,7 +22,7 @@ const COLUMNS: readonly Column<View>[] = [
   { heading: 'ALSO', cell: ({ others }) => others?.join(', '), color: () => 'red' },
 ];
 
-/** What a document would say of it; nothing where it says so, or where it may be that of another. */
+/** What a document would say; nothing where it says so, or where it may be another's BMC. */
 const partOf = ({ machine, address, document, others }: View): string =>
   document === 'none' && others === undefined
     ? `# in Machine ${machine}:\nspec:\n  bmc: {address: ${address}}\n`
