@@ -273,6 +273,12 @@ function must(answer: Answered): Answered {
   if (status >= 200 && status < 300) return answer;
   const says = errorIn(body) || `status ${status}`;
   if (errorCodeIn(body) === 'SessionLimitExceeded') throw new BmcFault('sessions-exhausted', says);
+  // The log-in is right (DSP0266, "Password change required handling"), so it counts as no refusal.
+  if (errorCodeIn(body) === 'PasswordChangeRequired')
+    throw new BmcFault(
+      'refused',
+      'it does nothing before the password of this account is changed: set one there, then in its Secret',
+    );
   if (status === 401 || status === 403) throw new BmcFault('password', says);
   if (status === 404) throw new BmcFault('not-understood', says);
   throw new BmcFault(isBusy(answer) ? 'busy' : 'refused', says);

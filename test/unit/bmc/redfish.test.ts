@@ -200,6 +200,18 @@ test('a BMC without room for a session says so by its name, and one that is busy
   expect(await asked(access(busy.port), (bmc) => bmc.power())).toBe('off');
 });
 
+test('a BMC that wants its password changed first is named, which is no refused log-in', async () => {
+  const body = { error: { '@Message.ExtendedInfo': [{ MessageId: 'Base.1.8.PasswordChangeRequired' }] } };
+  const { port, state } = await startBmc(({ path, method }) =>
+    path !== SESSIONS && method === 'GET' ? { status: 403, body } : undefined,
+  );
+  await expect(openRedfish(access(port))).rejects.toMatchObject({
+    code: 'refused',
+    message: expect.stringContaining('the password of this account is changed'),
+  });
+  expect(state.sessions).toBe(0);
+});
+
 test('a refusal because of the present state is asked again', async () => {
   const body = {
     error: { '@Message.ExtendedInfo': [{ MessageId: 'iLO.2.14.InvalidOperationForSystemState' }] },
