@@ -34,6 +34,7 @@ import { PKI } from './operations/pki.ts';
 import { POWER } from './operations/power.ts';
 import { SECRETS } from './operations/secrets.ts';
 import { SNAPSHOTS } from './operations/snapshots.ts';
+import { TARGETS } from './operations/targets.ts';
 import { TIMELINE } from './operations/timeline.ts';
 
 /** What describes the operations themselves. */
@@ -92,6 +93,7 @@ export const OPERATIONS = [
   ...EXPLAIN,
   ...TIMELINE,
   ...INVENTORY,
+  ...TARGETS,
   ...NAMES,
   ...POWER,
   ...BMCS,

@@ -26,6 +26,7 @@ import {
 } from '../output.ts';
 import { COLUMNS, EVENT_COLUMNS, LEASE_COLUMNS, NAME_COLUMNS } from './columns.ts';
 import { INVENTORY_COLUMNS, inventoryText } from './inventory.ts';
+import { isMachineList, MACHINE_LISTS } from './lists.ts';
 import { watchDocuments } from './watch.ts';
 
 export interface GetOptions extends ServerOptions {
@@ -56,6 +57,7 @@ const tableLook = ({ format, headings }: Look, io: Io): TableLook => ({
  * when a name does not exist.
  */
 export async function get(words: readonly string[], options: GetOptions, io: Io): Promise<number> {
+  if (isMachineList(options.output)) return await getList(words, options.output, options, io);
   const format = formatOf(options.output, FORMATS, 'table');
   const look: Look = { format, headings: options.headers ?? true };
   const client = openClient(options, io);
@@ -95,6 +97,21 @@ export async function get(words: readonly string[], options: GetOptions, io: Io)
   if (found.length > 0 || missing.length === 0)
     if (format === 'name') io.out(items.map(nameLine).join(''));
     else print(items, COLUMNS[kind], { ...look, format, single: names.length === 1, what: PLURAL[kind] }, io);
+  return missingCode(missing, io);
+}
+
+/** `muster get machines -o ansible` and the other lists for other programs. */
+async function getList(
+  words: readonly string[],
+  output: keyof typeof MACHINE_LISTS,
+  { watch, full, selector, ...options }: GetOptions,
+  io: Io,
+): Promise<number> {
+  const [asked, ...more] = askedFor(words);
+  if (more.length > 0 || watch || full || kindOf(asked!.kind, Object.keys(OTHER_LISTS)) !== 'Machine')
+    throw new MusterError('E_USAGE', `-o ${output} is for machines: muster get machines -o ${output}`);
+  const { items, missing } = await fetchItems(openClient(options, io), 'Machine', asked!.names);
+  io.out(MACHINE_LISTS[output](items.filter(selected(selector))));
   return missingCode(missing, io);
 }
 

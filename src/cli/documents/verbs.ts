@@ -1,4 +1,4 @@
-/** Registers `muster validate|apply|diff|get|delete`. */
+/** Registers `muster validate|apply|edit|diff|get|delete`. */
 import { filenameOption, outputOption, type Register, withExamples, withServer } from '../register.ts';
 
 const registerValidate: Register = (program, io, finish) => {
@@ -24,6 +24,29 @@ const registerValidate: Register = (program, io, finish) => {
   );
 };
 
+const registerEdit: Register = (program, io, finish) => {
+  const edit = withServer(
+    program
+      .command('edit')
+      .summary('change a document in an editor')
+      .description(
+        'Opens a document in $VISUAL or $EDITOR (default: vi) and applies what was saved. A text with faults is shown again with the faults above it; saved unchanged, it is given up.',
+      )
+      .argument('<kind>', 'kind, or KIND/NAME')
+      .argument('[name]', 'name of the document')
+      .option('--confirm <cluster...>', 'names of clusters in which you accept changes that need it'),
+  ).action(async (kind: string, name: string | undefined, options) =>
+    finish(
+      await (await import('./edit.files.ts')).edit(
+        [kind, ...(name === undefined ? [] : [name])],
+        options,
+        io,
+      ),
+    ),
+  );
+  withExamples(edit, ['muster edit machine node-1', 'change the document of a machine']);
+};
+
 export const registerDocuments: Register = (program, io, finish) => {
   registerValidate(program, io, finish);
 
@@ -46,6 +69,8 @@ export const registerDocuments: Register = (program, io, finish) => {
     ['muster get cluster blue -o yaml | sed s/1.35/1.36/ | muster apply -f -', 'change a document in place'],
   );
 
+  registerEdit(program, io, finish);
+
   const diff = withServer(
     program
       .command('diff')
@@ -66,7 +91,9 @@ export const registerDocuments: Register = (program, io, finish) => {
       )
       .argument('<kind>', 'kind, KIND,KIND, KIND/NAME, or all')
       .argument('[name...]', 'only these; after KIND/NAME, further KIND/NAME of any kind')
-      .addOption(outputOption('table', 'wide', 'json', 'yaml', 'name'))
+      .addOption(
+        outputOption('table', 'wide', 'json', 'yaml', 'name', 'ansible', 'csv', 'hosts', 'ssh-config'),
+      )
       .option('-l, --selector <labels>', 'only those with these labels: key=value,key!=value')
       .option('-w, --watch', 'keep running, and print what changes')
       .option('--no-headers', 'leave out the line of headings')
@@ -81,6 +108,9 @@ export const registerDocuments: Register = (program, io, finish) => {
     ['muster get machines -l rack=a -w', 'watch the machines of one rack'],
     ['muster get cluster blue --full', 'print everything that follows from a short Cluster document'],
     ['muster get leases', 'list the addresses that are in use'],
+    ['muster get machines -l rack=a -o ansible >rack-a.yaml', 'write an inventory for Ansible'],
+    ['muster get machines -o csv >racks.csv', 'write a table that `muster import csv` reads'],
+    ['muster get machines -o ssh-config >~/.ssh/config.d/racks', 'make `ssh node-1` find its address'],
     ['muster get inventory node-1', 'show processors, memory, disks and cards of a machine'],
   );
 

@@ -43,10 +43,19 @@ export function csvRows(text: string): readonly (readonly string[])[] {
 }
 
 const listOf = (text: string): readonly string[] => text.split(/[\s;]+/).filter((one) => one !== '');
+/** With a semicolon anywhere, blanks are part of values. */
+const labelsOf = (text: string): readonly string[] =>
+  text.includes(';')
+    ? text
+        .split(';')
+        .map((one) => one.trim())
+        .filter((one) => one !== '')
+    : listOf(text);
 
 /**
  * Makes Machine documents. The first row names the columns. Several MACs or addresses in a field
- * are separated by blanks or semicolons; labels are written `rack=1 row=b`.
+ * are separated by blanks or semicolons; labels are written `rack=1 row=b`, or `rack=1; row=b c`
+ * where values have blanks.
  *
  * @throws {MusterError} E_USAGE for a column that is not known or missing, or a row that does not
  *   fit
@@ -68,7 +77,7 @@ export function machinesFromCsv(text: string): readonly Draft[] {
         `row ${n + 2} has ${row.length} fields, and there are ${columns.length} columns`,
       );
     const field = (name: Column): string | undefined => row[columns.indexOf(name)] || undefined;
-    const labels = listOf(field('labels') ?? '').map((pair) => {
+    const labels = labelsOf(field('labels') ?? '').map((pair) => {
       const equals = pair.indexOf('=');
       if (equals < 1) throw new MusterError('E_USAGE', `row ${n + 2}: label "${pair}" is not NAME=VALUE`);
       return [pair.slice(0, equals), pair.slice(equals + 1)] as const;
