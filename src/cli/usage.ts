@@ -39,7 +39,7 @@ const REINSTALL =
   'machines run from memory: reboot it, and it boots the image that its profile names; `muster explain MACHINE` shows which';
 const WIPE =
   'Muster wipes no machine by one word; `muster cluster remove-node --help` says what is cleared when one leaves its cluster';
-const EDIT = '`muster get machine NAME -o yaml` prints its document, `muster apply -f FILE` changes it';
+const EDIT = '`muster edit machine NAME` changes its document';
 const INVITE = '`muster operator invite NAME` makes a link with which somebody sets a new password';
 const KUBECTL = 'that is done with kubectl: `muster kubeconfig CLUSTER` prints a kubeconfig for it';
 
@@ -56,7 +56,6 @@ export const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, stri
     describe: '`muster explain MACHINE` shows what a machine would get and why',
     discover: 'machines are discovered when they boot; `muster get machines` lists them',
     drain: KUBECTL,
-    edit: `${APPLY}; \`muster get KIND NAME -o yaml\` prints one to start from`,
     exec: 'Muster does not run commands on machines; log in with ssh',
     init: 'nothing has to be initialised; `muster serve` makes its state directory',
     install: '`muster image build` makes an image; machines install nothing',
@@ -66,7 +65,7 @@ export const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, stri
     log: '`muster events SUBJECT` shows what happened',
     logs: '`muster events SUBJECT` shows what happened',
     ls: '`muster get KIND` lists documents, machines, leases and events',
-    patch: APPLY,
+    patch: '`muster edit KIND NAME` changes a document',
     password: INVITE,
     reboot: REBOOT,
     reimage: REINSTALL,

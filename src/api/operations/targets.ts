@@ -70,6 +70,7 @@ export const TARGETS = [
     'GET /v1/sd/prometheus',
     {
       access: 'view',
+      costly: true,
       within: true,
       summary:
         'Lists machines, or a program of clusters on them, as targets for `http_sd` of Prometheus. Machines without a document or an address are left out.',
