@@ -122,7 +122,7 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ['machine reboot node-1', 2, '`muster cluster roll CLUSTER` reboots'],
   ['machine power node-1', 2, '`muster power on MACHINE` switches one on'],
   ['machine wipe node-1', 2, 'Muster wipes no machine by one word'],
-  ['machine rename node-1 node-7', 2, '`muster get machine NAME -o yaml` prints its document'],
+  ['machine rename node-1 node-7', 2, '`muster edit machine NAME` changes its document'],
   ['machine quarantine cp1', 2, 'write `muster machine quarantine cp1 --reason TEXT`'],
   ['operator add eve', 2, 'write `muster operator add eve --role ROLE`'],
   ['token add ada', 2, 'write `muster token add ada --label TEXT --role ROLE`'],
