@@ -1,14 +1,18 @@
-/** `muster import csv` and `muster import kubespray`: write documents, and change nothing else. */
+/** `muster import csv|kubespray|netbox`: write documents, and change nothing else. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { TrustTier } from '../../resources/trust.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { fetchItems } from '../documents/get.ts';
 import { EXIT, type Io } from '../io.ts';
 import { yamlText } from '../output.ts';
 import { type Draft, machinesFromCsv } from './csv.ts';
 import { foreignYaml, readInventory, scalarsOf } from './inventory.ts';
 import { fromKubespray } from './kubespray.ts';
+import { readNetbox } from './netbox.socket.ts';
+import { machinesFromNetbox, overPresent } from './netbox.ts';
 import { writtenFaults } from './written.ts';
 
 interface OutputOptions {
@@ -62,6 +66,41 @@ export async function importKubespray(
   const of = { cluster, trust, variables, macs };
   const { documents, notes } = fromKubespray(readInventory(textOf(file), file), of);
   return write(documents, [...skipped, ...notes], options, io);
+}
+
+/**
+ * `muster import netbox`: makes Machine documents from the devices of NetBox.
+ *
+ * @throws {MusterError} E_USAGE without a token or for a URL that is none, E_FILE_READ, and
+ *   what reading NetBox and, with `update`, the server throws
+ */
+export async function importNetbox(
+  url: string,
+  options: OutputOptions &
+    ServerOptions & {
+      readonly filter: string;
+      readonly tokenFile?: string;
+      readonly profile?: string;
+      readonly bmc?: boolean;
+      readonly update?: boolean;
+    },
+  io: Io,
+): Promise<number> {
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url))
+    throw new MusterError('E_USAGE', `"${url}" is not a URL; write it like https://netbox.example`);
+  const { tokenFile, filter, profile, bmc = false } = options;
+  const token = (tokenFile === undefined ? io.env.NETBOX_TOKEN : textOf(tokenFile))?.trim();
+  if (!token)
+    throw new MusterError(
+      'E_USAGE',
+      'NetBox wants a token: name its file by --token-file, or set NETBOX_TOKEN',
+    );
+  const { devices, interfaces } = await readNetbox({ url, token, signal: io.signal }, filter);
+  const made = machinesFromNetbox(devices, interfaces, { bmc, ...(profile !== undefined && { profile }) });
+  if (!options.update) return write(made.documents, made.notes, options, io);
+  const { items } = await fetchItems(openClient(options, io), 'Machine');
+  const { documents, notes } = overPresent(made.documents, items);
+  return write(documents, [...made.notes, ...notes], options, io);
 }
 
 /** The file of an inventory. */
