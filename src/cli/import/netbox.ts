@@ -1,6 +1,6 @@
 /**
- * Machines from NetBox: what its REST API says of devices, their interfaces and addresses. Fields as
- * NetBox 3.5 to 4.5 answers them (its serializers `dcim/api`). Pure.
+ * Machines from NetBox: what its REST API says of devices, their interfaces and addresses. The
+ * fields are those of its serializers (`dcim/api`) from 3.5 to 4.5. Pure.
  */
 import { z } from 'zod';
 import { parseMac } from '../../base/mac.ts';
@@ -123,7 +123,7 @@ interface Present {
 
 /**
  * Lays what NetBox says over the documents that the server has: fields and labels that NetBox does
- * not know stay. A device that was renamed keeps its document, which is found by its label `netbox`.
+ * not know stay. A device that was renamed keeps its document, found by the label `netbox`.
  */
 export function overPresent(
   documents: readonly Draft[],

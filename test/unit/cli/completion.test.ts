@@ -48,7 +48,7 @@ describe('completion offers', () => {
     ['machine add --fi', []],
     ['machine add --profile ', ['worker']],
     ['machine add --profile=', []],
-    ['machine add --profile = w', ['worker']],
+    ['get machines -o ', ['ansible', 'csv', 'hosts', 'json', 'name', 'ssh-config', 'table', 'wide', 'yaml']],
     ['machine add --cluster b', ['blue']],
     ['machine rearm ', ['node-1', 'node-2']],
     ['machine accept node-1 --profile ', ['worker']],
