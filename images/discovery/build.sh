@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the discovery system, which machines boot that no document knows: a Debian kernel and an
 # initrd of busybox and a few scripts. It reports what the machine is made of, waits to be accepted,
-# and writes to no disk.
+# and writes to a disk only where a wipe is ordered.
 #
 #   images/discovery/build.sh [--kernel cloud|generic] [--cache DIR] [--force] [--print-directory]
 #
@@ -61,6 +61,7 @@ for part in $parts; do
   install -m 644 "$project/src/agent/scripts/muster-$part.sh" "$root/agent"
 done
 install -m 755 "$here/init.sh" "$root/init"
+install -m 644 "$here/wipe.sh" "$root/wipe.sh"
 rm -f "$root/bin/lsblk"
 install -m 755 "$here/lsblk.sh" "$root/bin/lsblk"
 small_files "$root" "$work/kernel" "$version"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The discovery system, for a machine that no document knows: reports what the machine is made of,
-# shows on every console who it is, and waits. It mounts no disk and writes to none. When the boot
-# host says so, it reboots. Nothing else comes from the boot host.
+# shows on every console who it is, and waits. It mounts no disk. It writes to disks only where the
+# boot host orders a wipe. When the boot host says so, it reboots or switches the machine off.
 # shellcheck disable=SC3028 # busybox's shell has RANDOM
 export PATH=/bin
 
@@ -15,6 +15,8 @@ export PATH=/bin
 . /agent/muster-serial.sh
 # shellcheck source=src/agent/scripts/muster-inventory.sh
 . /agent/muster-inventory.sh
+# shellcheck source=images/discovery/wipe.sh
+. /wipe.sh
 early_mounts
 exec </dev/console >/dev/console 2>&1
 # The kernel's messages would push this system's own lines off the screen.
@@ -97,6 +99,24 @@ show() {
   fi
 }
 
+# Keeps the boot session alive while a wipe takes hours, and shows how far it is.
+wipe_said() {
+  ask
+  show "its disks are being wiped: $1"
+}
+
+# Wipes what the boot host orders, once, and reports it until the boot host has the report.
+wipe_now() {
+  timeout 15 wget -q -O /run/order "$url/wipe" 2>/dev/null || return 0
+  if ! cmp -s /run/order /run/order.done; then
+    show 'its disks are being wiped'
+    wipe_machine /run/order /run/report
+    cp /run/order /run/order.done
+  fi
+  timeout 60 wget -q -O /dev/null --post-file /run/report "$url/wiped" 2>/dev/null || return 0
+  screen 'the wipe is reported'
+}
+
 echo 'muster: discovery system'
 early_clock
 early_modules
@@ -128,6 +148,12 @@ while :; do
     reboot)
       screen 'it is accepted and reboots'
       start_over 2
+      ;;
+    wipe) wipe_now ;;
+    off)
+      screen 'it is out of use and switches itself off'
+      sleep 2
+      poweroff -f
       ;;
     gone)
       screen 'its boot session is over; it starts over'

@@ -16,7 +16,7 @@ export const CONDITIONS = {
     tone: 'bad',
     about: 'Muster gives it nothing: it is in quarantine, or two systems hold its credentials.',
   },
-  failing: { tone: 'bad', about: 'Its boot failed, or a program of its cluster has ended.' },
+  failing: { tone: 'bad', about: 'Its boot or its wipe failed, or a program of its cluster has ended.' },
   silent: {
     tone: 'bad',
     about: 'Its agent was not heard for 40 seconds, and did not say that the machine shuts down.',
@@ -80,6 +80,8 @@ export function conditionOf(status: ConditionStatus, { heard, waits }: Condition
   const { phase, reason, agent, alarm, quarantine, life } = status;
   const refused = quarantine ?? alarm;
   if (refused) return { word: 'refused', reason: because(refused) };
+  if (life?.state === 'wipe-failed')
+    return { word: 'failing', reason: { code: life.state, text: life.text } };
   if (life) return { word: 'out', reason: { code: life.state, text: life.text } };
   if (phase === 'failed') return { word: 'failing', ...(reason && { reason: because(reason) }) };
   if (phase === 'held') return { word: 'held', ...(reason && { reason: because(reason) }) };

@@ -5,6 +5,7 @@ import type { Millis } from '../base/duration.ts';
 import type { Mac } from '../base/mac.ts';
 import type { MachineSpec } from '../resources/kinds.ts';
 import { OUT_STATES } from './life/life.ts';
+import { wipeForm } from './life/wipe-order.ts';
 
 /**
  * Phases, moved only by what a live boot session reports (src/machines/phases.ts holds the
@@ -117,6 +118,7 @@ export const statusForm = <At extends z.ZodType>(at: At) => ({
       byHand: z.literal(true).optional().meta({
         description: 'Nobody could switch it off: its documents name no BMC.',
       }),
+      wipe: wipeForm.optional().meta({ description: 'What is to be wiped, or was.' }),
     })
     .optional(),
 });

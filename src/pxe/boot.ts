@@ -95,8 +95,14 @@ export type ConsoleAnswer = 'kept' | 'refused' | 'later';
  * over.
  */
 export type DiscoveryAnswer =
-  | { readonly do: 'wait' | 'report' | 'reboot'; readonly name: string }
+  | { readonly do: 'wait' | 'report' | 'reboot' | 'wipe' | 'off'; readonly name: string }
   | { readonly do: 'gone' };
+
+/** The text of an order to wipe; `refused`: the session or the address is not believed. */
+export type WipeOrderAnswer = { readonly text: string } | 'refused';
+
+/** What becomes of a report about a wipe; see {@link InventoryAnswer}. */
+export type WipeReportAnswer = 'kept' | 'refused' | 'unreadable';
 
 /** `refused`: the session or the address is not believed; `later`: too many reports at once. */
 export type InventoryAnswer = 'kept' | 'refused' | 'later' | 'unreadable';
@@ -147,6 +153,10 @@ export interface BootService {
   waits(session: string): DiscoveryAnswer;
   /** Takes what a machine in the discovery system says it is made of. */
   inventory(session: string, text: string, peer: string): Promise<InventoryAnswer>;
+  /** What a machine wipes; resolves when it is durable that it has begun. */
+  wipeOrder(session: string, peer: string): Promise<WipeOrderAnswer>;
+  /** Takes the report of a wipe; resolves when its certificate is durable. */
+  wipeReport(session: string, text: string, peer: string): Promise<WipeReportAnswer>;
   /**
    * Keeps lines of a machine's console. `later`: it sends too much, and has to try again later.
    *

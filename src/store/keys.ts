@@ -126,6 +126,10 @@ export const KEYS = {
     room: 'machines',
     holds: "what a machine's agent last reported of its parts",
   }),
+  wipe: keys('wipe/MACHINE/ID', {
+    room: 'machines',
+    holds: "the certificate of a wipe: what a machine's disks showed afterwards, and who ordered it",
+  }),
   session: keys('session/ID', { room: 'machines', holds: 'a boot session' }),
   bmc: keys('bmc/MACHINE', {
     room: 'bmc',

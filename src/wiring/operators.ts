@@ -26,8 +26,11 @@ import { startTraces } from '../diagnosis/trace-export.ts';
 import { acceptMachine } from '../machines/accept.ts';
 import { watchConditions } from '../machines/condition-watch.ts';
 import { createLives } from '../machines/life/orders.ts';
+import { readCertificate, type WipeCertificate } from '../machines/life/wipe.ts';
+import type { Member } from '../machines/roster.ts';
 import { openExports } from '../pki/exported.ts';
 import { readSpace, reserveOf } from '../pxe/assets/space.files.ts';
+import { KEYS } from '../store/keys.ts';
 import { hostArchive } from './backup.files.ts';
 import type { Boot, CloseListener } from './boot.ts';
 import type { Clusters } from './clusters.ts';
@@ -166,6 +169,13 @@ export function operatorDeps(
   const lives = createLives({
     ...{ roster, events, clock, log, cluster: clusters.outOfUse },
     switchOff: (machine, by) => switchOff(shown.power, machine, by),
+    restart: async (machine, by) => {
+      if (shown.power.reach(machine) === undefined) return false;
+      await shown.power.give([machine], { want: 'cycle', boot: 'network', by });
+      return true;
+    },
+    whyNoWipe: (member) => whyNoWipe(boot.networks.served(), member),
+    endCertificate: async (machine) => void (await agents.identities.revoke(machine)),
     endKeys: async (machine) => {
       await agents.identities.revoke(machine);
       for (const { filesystem } of await pki.dataKeys.of(machine))
@@ -227,7 +237,7 @@ export function operatorDeps(
       leaveEtcd: clusters.quarantinedMembers.leave,
       returnToEtcd: clusters.quarantinedMembers.release,
     },
-    lives,
+    ...{ lives, wipes: (machine: string) => wipesOf(store, machine) },
     resolved: clusters.resolved,
     secrets: { given, users: secretUsers },
     pki,
@@ -238,6 +248,26 @@ export function operatorDeps(
     clock,
     log,
   };
+}
+
+/** The certificates of a machine's wipes, the newest first. */
+async function wipesOf(
+  { list }: Pick<State['store'], 'list'>,
+  machine: string,
+): Promise<readonly WipeCertificate[]> {
+  const { records } = await list(KEYS.wipe.prefix(machine));
+  const read = records.flatMap(({ value }) => readCertificate(value) ?? []);
+  return read.sort((a, b) => b.at - a.at);
+}
+
+/** Why no network gives a machine the system that wipes. */
+function whyNoWipe(
+  networks: readonly { readonly name: string; readonly discovery?: string }[],
+  { status: { seen } }: Member,
+): string | undefined {
+  const found = networks.filter(({ name }) => seen.network === undefined || name === seen.network);
+  if (found.some(({ discovery }) => discovery !== undefined)) return undefined;
+  return `${seen.network === undefined ? 'no Network' : `the Network ${seen.network}`} names a discovery image, which wipes (docs/inventory.md)`;
 }
 
 /** How long the system of a machine that is taken out may take to shut down. */

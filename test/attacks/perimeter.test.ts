@@ -55,6 +55,8 @@ const MACHINE_ANSWERS = {
   // Only sessions of machines in the discovery system.
   waits: { none: 404, session: 404 },
   inventory: { none: 409, session: 409 },
+  wipeOrder: { none: 404, session: 404 },
+  wipeReport: { none: 409, session: 409 },
   asset: { none: 404, session: 404 },
   loader: { none: 200, session: 200 },
 } as const satisfies Record<MachineRoute, { readonly none: number; readonly session: number }>;

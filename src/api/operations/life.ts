@@ -1,12 +1,15 @@
 /** Orders about the life of a machine: out of use, back, retired. */
 import { z } from 'zod';
-import { truth } from '../../base/body.ts';
+import { names, truth } from '../../base/body.ts';
 import { allowedIn, LIFE, LIFE_ORDERS, LIFE_STATES, nextIn } from '../../machines/life/life.ts';
 import { type Lives, lifeOf } from '../../machines/life/orders.ts';
+import { type WipeCertificate, wipedDisk } from '../../machines/life/wipe.ts';
+import { WIPE_LEVELS } from '../../machines/life/wipe-order.ts';
 import type { Member, Roster } from '../../machines/roster.ts';
 import { confirmed } from '../confirmed.ts';
-import { time } from '../contract/contract.ts';
+import { listOf, part, time } from '../contract/contract.ts';
 import { findMachine } from '../find-machine.ts';
+import { partOf } from '../listing.ts';
 import { operation } from '../operation.ts';
 import { timestamp } from '../times.ts';
 import { nameOf } from './power.ts';
@@ -14,6 +17,8 @@ import { nameOf } from './power.ts';
 interface LifeDeps {
   readonly roster: Pick<Roster, 'get' | 'byMac'>;
   readonly lives: Lives;
+  /** The certificates of a machine's wipes, the newest first. */
+  readonly wipes: (machine: string) => Promise<readonly WipeCertificate[]>;
 }
 
 const confirm = z.string().optional().meta({ description: 'The name of the machine, repeated.' });
@@ -28,17 +33,31 @@ const lifeView = z
     by: z.string().optional(),
     at: time.optional(),
     waits: z.string().optional().meta({ description: 'Why it still runs, although it is taken out.' }),
-    byHand: z.literal(true).optional().meta({ description: 'It has no BMC: a person switches it off.' }),
+    byHand: z
+      .literal(true)
+      .optional()
+      .meta({ description: 'It has no BMC: a person switches it off, or restarts it for its wipe.' }),
+    begun: z.literal(true).optional().meta({ description: 'It has begun to wipe.' }),
     allows: z.array(z.enum(LIFE_ORDERS)),
     next: z.string().meta({ description: 'The command that usually comes next.' }),
   })
   .meta({ id: 'MachineLife', description: 'The state of a machine, and what may be ordered in it.' });
 
+const certificateView = z
+  .strictObject({
+    ...{ id: z.string(), machine: z.string(), serial: z.string().optional() },
+    ...{ product: z.string().optional(), level: z.enum(WIPE_LEVELS), reason: z.string(), by: z.string() },
+    ...{ orderedAt: time, at: time },
+    failed: z.string().optional().meta({ description: 'Why it does not count; absent: it does.' }),
+    disks: z.array(wipedDisk),
+  })
+  .meta({ id: 'WipeCertificate', description: 'What was wiped, and what the disks showed afterwards.' });
+
 /** The state of a machine's life. */
 function viewOf(member: Member, { lives }: Pick<LifeDeps, 'lives'>) {
   const { name, status } = member;
   const state = lifeOf(member);
-  const { text, by, at, byHand } = status.life ?? {};
+  const { text, by, at, byHand, wipe } = status.life ?? {};
   const waits = lives.waitsFor(name);
   return {
     ...{ machine: name, state, about: LIFE[state].about, allows: [...allowedIn(state)] },
@@ -46,6 +65,7 @@ function viewOf(member: Member, { lives }: Pick<LifeDeps, 'lives'>) {
     ...(text !== undefined && { reason: text, by, at: timestamp(at!) }),
     ...(waits !== undefined && { waits }),
     ...(byHand && { byHand }),
+    ...(state === 'wiping' && wipe?.begun && { begun: true as const }),
   };
 }
 
@@ -94,6 +114,62 @@ export const MACHINE_LIVES = [
       const { name } = findMachine(params.name, deps);
       await deps.lives.bringBack(name);
       return viewOf(findMachine(name, deps), deps);
+    },
+  ),
+  operation(
+    'POST /v1/machines/:name/wipe',
+    {
+      access: 'administer',
+      takes: 'second',
+      summary: 'Wipes the disks of a machine that was taken out; what it cannot show counts as failed.',
+      body: z.strictObject({
+        confirm,
+        reason,
+        level: z.enum(WIPE_LEVELS).meta({
+          description:
+            'tables: what names data at the ends of disks and partitions; overwrite: every sector.',
+        }),
+        disks: names('Serial numbers or world wide names. Default: all but shared disks and sticks.'),
+      }),
+      answer: lifeView,
+    },
+    async ({ params, body, principal }, deps: LifeDeps) => {
+      const { name } = findMachine(params.name, deps);
+      confirmed(name, body, 'wipe');
+      const { reason: why, level, disks } = body;
+      await deps.lives.wipe(name, { why, level, disks, by: nameOf(principal) });
+      return viewOf(findMachine(name, deps), deps);
+    },
+  ),
+  operation(
+    'POST /v1/machines/:name/call-off',
+    {
+      access: 'administer',
+      takes: 'role',
+      summary: 'Cancels a wipe that has not begun.',
+      answer: lifeView,
+    },
+    async ({ params }, deps: LifeDeps) => {
+      const { name } = findMachine(params.name, deps);
+      await deps.lives.callOff(name);
+      return viewOf(findMachine(name, deps), deps);
+    },
+  ),
+  operation(
+    'GET /v1/machines/:name/wipes',
+    {
+      access: 'view',
+      summary: 'Lists the certificates of the wipes of a machine, the newest first.',
+      query: z.strictObject(part),
+      answer: listOf('WipeList', certificateView),
+    },
+    async ({ params, query }, deps: LifeDeps) => {
+      // The certificates outlive the machine's document.
+      const items = (await deps.wipes(params.name)).map(({ v: _, orderedAt, at, disks, ...one }) => ({
+        ...one,
+        ...{ orderedAt: timestamp(orderedAt), at: timestamp(at), disks: [...disks] },
+      }));
+      return { kind: 'WipeList' as const, ...partOf(query, items, ({ id }) => id) };
     },
   ),
   operation(

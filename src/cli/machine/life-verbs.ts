@@ -3,7 +3,7 @@ import { outputOption, type Register, withExamples, withServer } from '../regist
 
 const MACHINE = 'name as `muster get machines` lists it, or a MAC address';
 
-/** Registers `life`, `take-out`, `bring-back` and `retire`. */
+/** Registers `life` and the orders that src/machines/life/life.ts lists. */
 export function registerLife(...[machine, io, finish]: Parameters<Register>): void {
   const life = withServer(
     machine
@@ -50,6 +50,7 @@ export function registerLife(...[machine, io, finish]: Parameters<Register>): vo
   );
   withExamples(back, ['muster machine bring-back node-4', 'let a repaired machine work again']);
 
+  registerWipes(machine, io, finish);
   const retire = withServer(
     machine
       .command('retire')
@@ -68,4 +69,52 @@ export function registerLife(...[machine, io, finish]: Parameters<Register>): vo
     'muster machine retire node-4 --reason "sold" --unwiped --confirm node-4',
     'retire a machine whose disks are shredded',
   ]);
+}
+
+/** Registers `wipe`, `call-off` and `wipes`. */
+function registerWipes(...[machine, io, finish]: Parameters<Register>): void {
+  const wipe = withServer(
+    machine
+      .command('wipe')
+      .summary('wipe the disks of a machine that was taken out')
+      .description(
+        'Orders that the disks of a machine are wiped when it boots from the network next; its BMC restarts it. The level `tables` wipes what names data at the ends of disks and partitions, `overwrite` every sector. It counts only when sectors that were written before are gone afterwards; otherwise the machine stays out of use.',
+      )
+      .argument('<machine>', MACHINE)
+      .requiredOption('--level <level>', 'tables or overwrite')
+      .requiredOption('--reason <text>', 'why; it is on the certificate')
+      .option('--disk <name...>', 'only these: serial numbers or world wide names')
+      .option('--confirm <name>', 'the name of the machine again'),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./life.ts')).wipe(name, options, io)),
+  );
+  withExamples(wipe, [
+    'muster machine wipe node-4 --level overwrite --reason "sold" --confirm node-4',
+    'wipe all disks before a machine is sold',
+  ]);
+
+  const callOff = withServer(
+    machine
+      .command('call-off')
+      .summary('cancel a wipe that has not begun')
+      .description('Cancels a wipe that the machine has not begun; it stays taken out.')
+      .argument('<machine>', MACHINE),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./life.ts')).callOff(name, options, io)),
+  );
+  withExamples(callOff, ['muster machine call-off node-4', 'keep what is on the disks after all']);
+
+  const wipes = withServer(
+    machine
+      .command('wipes')
+      .summary('print the certificates of wipes')
+      .description(
+        'Prints the certificates of the wipes of a machine, the newest first: serial numbers, level, what was read afterwards, who ordered it and when. Exits with 1 when the newest one failed.',
+      )
+      .argument('<machine>', 'its name, also when its document is gone')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./life.ts')).wipes(name, options, io)),
+  );
+  withExamples(wipes, ['muster machine wipes node-4', 'print the certificate for an auditor']);
 }

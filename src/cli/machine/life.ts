@@ -1,4 +1,4 @@
-/** The verbs `muster machine life`, `take-out`, `bring-back` and `retire`. */
+/** The verbs of `muster machine` about its life: `life`, `take-out`, `wipe` and the others. */
 import type { Answer } from '../../api/operations.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -21,17 +21,33 @@ export async function life(
   return EXIT.ok;
 }
 
-function lifeText({ machine, state, about, reason, by, at, waits, byHand, allows, next }: LifeView): string {
+function lifeText({
+  machine,
+  state,
+  about,
+  reason,
+  by,
+  at,
+  waits,
+  byHand,
+  begun,
+  allows,
+  next,
+}: LifeView): string {
   const lines = [
     `${machine} is ${state}. ${about}`,
     ...(reason === undefined ? [] : [`  why     ${reason} (${by}, ${timeText(at!)})`]),
     ...(waits === undefined ? [] : [`  waits   ${waits}`]),
-    ...(byHand ? [`  power   no document names its BMC: switch it off by hand`] : []),
+    ...(byHand ? [`  power   no document names its BMC: ${byHandText(state)}`] : []),
+    ...(begun ? ['  wipe    it has begun'] : []),
     `  allows  ${allows.join(', ') || 'nothing'}`,
     `  next    ${next}`,
   ];
   return lines.map((line) => `${line}\n`).join('');
 }
+
+const byHandText = (state: LifeView['state']): string =>
+  state === 'wiping' ? 'restart it by hand, from the network' : 'switch it off by hand';
 
 interface TakeOutOptions extends ServerOptions {
   readonly reason: string;
@@ -78,4 +94,72 @@ export async function retire(machine: string, options: RetireOptions, io: Io): P
   });
   io.out(`machine/${gone.machine} is retired\n`);
   return EXIT.ok;
+}
+
+interface WipeOptions extends ServerOptions {
+  readonly level: 'tables' | 'overwrite';
+  readonly reason: string;
+  readonly disk?: readonly string[];
+  readonly confirm?: string;
+}
+
+/** `muster machine wipe`. */
+export async function wipe(machine: string, options: WipeOptions, io: Io): Promise<number> {
+  const { level, reason, disk = [], confirm = '' } = options;
+  const out = await openClient(options, io).ask('POST /v1/machines/:name/wipe', {
+    params: { name: machine },
+    body: { level, reason, disks: [...disk], confirm },
+  });
+  io.out(`machine/${out.machine} is to be wiped\n`);
+  io.err(
+    `${out.byHand ? 'It has no BMC: restart it from the network' : 'Its BMC restarts it'}; muster machine wipes ${out.machine} shows the result.\n`,
+  );
+  return EXIT.ok;
+}
+
+/** `muster machine call-off`. */
+export async function callOff(machine: string, options: ServerOptions, io: Io): Promise<number> {
+  const out = await openClient(options, io).ask('POST /v1/machines/:name/call-off', {
+    params: { name: machine },
+  });
+  io.out(`machine/${out.machine} is not wiped; it is ${out.state}\n`);
+  return EXIT.ok;
+}
+
+/** `muster machine wipes`: prints certificates. Fails when the last wipe did not count. */
+export async function wipes(
+  machine: string,
+  options: ServerOptions & { readonly output?: string },
+  io: Io,
+): Promise<number> {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  const { items } = await openClient(options, io).ask('GET /v1/machines/:name/wipes', {
+    params: { name: machine },
+  });
+  if (format === 'json') io.out(jsonText(items));
+  else if (format === 'yaml') io.out(yamlText(items));
+  else if (items.length === 0) io.err(`No wipe of ${machine} has ended.\n`);
+  else io.out(items.map(certificateText).join('\n'));
+  return items[0]?.failed === undefined ? EXIT.ok : EXIT.failure;
+}
+
+function certificateText(of: Answer<'GET /v1/machines/:name/wipes'>['items'][number]): string {
+  const { id, machine, serial, product, level, reason, by, orderedAt, at, failed, disks } = of;
+  return [
+    `Wipe ${id}: ${failed === undefined ? 'proved' : `FAILED, ${failed}`}`,
+    `  machine  ${machine}, ${product ?? 'unknown product'}, serial number ${serial ?? 'unknown'}`,
+    `  level    ${level}`,
+    `  ordered  by ${by} at ${orderedAt}: ${reason}`,
+    `  ended    ${at}`,
+    ...disks.map(
+      (one) =>
+        `  disk     ${one.name}, serial number ${one.serial || 'unknown'}, ${one.model || 'unknown model'}, ${one.octets} octets: ${
+          one.result === 'left'
+            ? `left alone (${one.code})`
+            : `${one.result === 'done' ? 'wiped' : one.code}; of ${one.canaries} sectors written before, ${one.left} are left and ${one.zeros} read as zeros`
+        }`,
+    ),
+  ]
+    .map((line) => `${line}\n`)
+    .join('');
 }

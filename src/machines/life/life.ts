@@ -4,7 +4,7 @@
  */
 
 /** The orders of operators about the life of a machine. */
-export const LIFE_ORDERS = ['take-out', 'bring-back', 'retire'] as const;
+export const LIFE_ORDERS = ['take-out', 'bring-back', 'wipe', 'call-off', 'retire'] as const;
 export type LifeOrder = (typeof LIFE_ORDERS)[number];
 
 interface LifeRow {
@@ -25,8 +25,23 @@ export const LIFE = {
   },
   'taken-out': {
     about: 'It leaves its cluster and is switched off; its boots are held.',
-    allows: { 'take-out': 'taken-out', 'bring-back': 'in-use', retire: 'retired' },
+    allows: { 'take-out': 'taken-out', 'bring-back': 'in-use', wipe: 'wiping', retire: 'retired' },
     next: 'muster machine bring-back NAME',
+  },
+  wiping: {
+    about: 'Its disks are wiped at its next boot from the network; it gets nothing else.',
+    allows: { wipe: 'wiping', 'call-off': 'taken-out', retire: 'retired' },
+    next: 'muster machine life NAME',
+  },
+  wiped: {
+    about: 'Its disks were wiped, which was proved by reading; its boots are held.',
+    allows: { 'bring-back': 'in-use', wipe: 'wiping', retire: 'retired' },
+    next: 'muster machine bring-back NAME, or muster machine retire NAME',
+  },
+  'wipe-failed': {
+    about: 'A wipe was not proved: its boots are held, and it may hold data.',
+    allows: { wipe: 'wiping', retire: 'retired' },
+    next: 'muster machine wipes NAME',
   },
   retired: {
     about: 'It is gone for good: its boots are held, and its certificate and disk keys have ended.',
@@ -34,10 +49,16 @@ export const LIFE = {
     next: 'muster delete machine NAME, and accept it again if it is to be used',
   },
 } as const satisfies Readonly<Record<string, LifeRow>>;
-export const LIFE_STATES = ['in-use', 'taken-out', 'retired'] as const;
+export const LIFE_STATES = ['in-use', 'taken-out', 'wiping', 'wiped', 'wipe-failed', 'retired'] as const;
 export type LifeState = (typeof LIFE_STATES)[number];
 /** The states that are stored: a machine without one is in use. */
-export const OUT_STATES = ['taken-out', 'retired'] as const satisfies readonly LifeState[];
+export const OUT_STATES = [
+  'taken-out',
+  'wiping',
+  'wiped',
+  'wipe-failed',
+  'retired',
+] as const satisfies readonly LifeState[];
 export type OutState = (typeof OUT_STATES)[number];
 
 /** The orders that a state allows. */

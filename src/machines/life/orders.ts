@@ -2,6 +2,7 @@
  * Carries out the orders about the lives of machines: out of use, back, retired. The state is
  * durable before anything else happens, and a server that starts goes on with what is under way.
  */
+import { randomUUID } from 'node:crypto';
 import { type Clock, pause } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -13,6 +14,7 @@ import type { KnownMachine, Life } from '../machine.ts';
 import { type Member, memberNamed } from '../member.ts';
 import type { Roster } from '../roster.ts';
 import { allowedIn, LIFE, type LifeOrder, type LifeState, nextIn, type OutState } from './life.ts';
+import { DISK_NAME, type Wipe } from './wipe-order.ts';
 
 /** What an order has to know of other rooms. */
 export interface LifeDeps {
@@ -35,6 +37,12 @@ export interface LifeDeps {
   };
   /** Orders that the BMC switches it off. Resolves with false when the machine has none. */
   readonly switchOff: (machine: string, by: string) => Promise<boolean>;
+  /** Orders that the BMC restarts it from the network. Resolves with false when it has none. */
+  readonly restart: (machine: string, by: string) => Promise<boolean>;
+  /** Why a machine cannot boot the system that wipes; undefined when it can. */
+  readonly whyNoWipe: (member: Member) => string | undefined;
+  /** Ends its certificate: after a wipe, its next key gets a new one. */
+  readonly endCertificate: (machine: string) => Promise<void>;
   /** Ends its certificate, and removes the keys of its encrypted disks. */
   readonly endKeys: (machine: string) => Promise<void>;
 }
@@ -61,6 +69,14 @@ export interface Lives {
   takeOut(machine: string, reason: LifeReason & { readonly drains: boolean }): Promise<TakenOut>;
   /** Lets it boot again. @throws {MusterError} E_NOT_FOUND, E_LIFE */
   bringBack(machine: string): Promise<KnownMachine>;
+  /**
+   * Orders that its disks are wiped at its next boot; its BMC restarts it.
+   *
+   * @throws {MusterError} E_NOT_FOUND, E_LIFE, E_USAGE for a disk that no order can name
+   */
+  wipe(machine: string, order: LifeReason & Pick<Wipe, 'level' | 'disks'>): Promise<KnownMachine>;
+  /** Cancels a wipe that has not begun. @throws {MusterError} E_NOT_FOUND, E_LIFE */
+  callOff(machine: string): Promise<KnownMachine>;
   /**
    * Ends its certificate and its keys, for good.
    *
@@ -158,9 +174,29 @@ export function createLives(deps: LifeDeps): Lives {
       await cluster.comeBack(machine);
       return roster.view(member);
     },
+    async wipe(machine, { level, disks, ...reason }) {
+      const { member, after } = ordered(machine, 'wipe');
+      checkWipe(deps, member, disks);
+      const { serial } = member.status.seen;
+      const wipe: Wipe = { id: randomUUID(), level, disks, ...(serial !== undefined && { serial }) };
+      await become(member, { ...lifeFrom(after as OutState, reason), wipe });
+      await deps.endCertificate(machine);
+      const { life } = member.status;
+      if (!(await deps.restart(machine, reason.by)) && life) {
+        roster.change(member, { life: { ...life, byHand: true } });
+        await roster.commit([member], []);
+      }
+      return roster.view(member);
+    },
+    async callOff(machine) {
+      const { member, after } = ordered(machine, 'call-off');
+      const { wipe: _, byHand: __, ...rest } = notBegun(member);
+      await become(member, { ...rest, state: after as OutState });
+      return roster.view(member);
+    },
     async retire(machine, { unwiped, ...reason }) {
       const { member, after } = ordered(machine, 'retire');
-      if (!unwiped)
+      if (!unwiped && lifeOf(member) !== 'wiped')
         throw new MusterError(
           'E_LIFE',
           `the disks of ${machine} were not wiped; {"unwiped": true} (\`--unwiped\`) says that they are destroyed elsewhere`,
@@ -204,4 +240,25 @@ function reasonText(why: string): string {
   if (text === '')
     throw new MusterError('E_USAGE', 'say why with --reason: it is shown wherever the machine is');
   return text;
+}
+
+/** @throws {MusterError} E_LIFE when it cannot be wiped now, E_USAGE for a name that is none */
+function checkWipe(deps: LifeDeps, member: Member, disks: readonly string[]): void {
+  const { name, status } = member;
+  const why = status.life?.leaving
+    ? `it still leaves its cluster; \`muster machine life ${name}\` shows for what it waits`
+    : deps.whyNoWipe(member);
+  if (why !== undefined) throw new MusterError('E_LIFE', `${name}: ${why}`);
+  for (const disk of disks)
+    if (!DISK_NAME.test(disk))
+      throw new MusterError('E_USAGE', `"${printable(disk, 64)}" is no serial number or world wide name`);
+}
+
+/** The life of a machine whose wipe has not begun. @throws {MusterError} E_LIFE when it has */
+function notBegun({ name, status: { life } }: Member): Life {
+  if (life !== undefined && !life.wipe?.begun) return life;
+  throw new MusterError(
+    'E_LIFE',
+    `${name} has begun to wipe its disks; wait for its report, or order the wipe again`,
+  );
 }

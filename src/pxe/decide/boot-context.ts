@@ -351,6 +351,7 @@ function machineAnswer(
         bootsWithoutReady: member.status.bootsWithoutReady,
         quarantine: member.status.quarantine?.text,
         life: member.status.life,
+        discovery: network.discovery,
       }
     : unknownOn(network, member.status.bootsWithoutReady);
   const address = reservedAddress(member, network);

@@ -240,12 +240,17 @@ export function prepareFor(context: BootContext, member: Member, on: PrepareFor)
   const selection = selectionOf(context, member, on.network?.name);
   const { bootsWithoutReady, alive = false } = on;
   const { quarantine, life } = member.status;
-  const known = { kind: 'known', selection, bootsWithoutReady, alive, life } as const;
+  const { discovery } = on.network ?? {};
+  const known = { kind: 'known', selection, bootsWithoutReady, alive, life, discovery } as const;
   const machine: Recognised = { ...known, quarantine: quarantine?.text };
   const outline = judge(machine);
   const settles =
     considersInventory(selection, context.profiles()) || choosesDisk(context, member, selection);
   if (outline.kind === 'disk') return { verdict: outline, settles };
+  if (outline.kind === 'discovery') {
+    const image = imageState(context, outline.image);
+    return { verdict: judge(machine, { arch: on.arch, image }) };
+  }
   if (outline.kind !== 'script') return { verdict: outline };
   const image = context.catalog.get('Image', outline.image)?.document.spec;
   const base: Readiness = {

@@ -28,6 +28,7 @@ import { missingFiles, outlook, wantedImage } from './outlook.ts';
 import { selectionOf } from './selection.ts';
 import { machineTrust } from './trust.ts';
 import { discoveryAnswer, reportsBucket, takeInventory } from './waiting.ts';
+import { wipeOrder, wipeReport } from './wiping.ts';
 
 export type { BootDeps } from './boot-context.ts';
 
@@ -108,6 +109,8 @@ export function createBootService(deps: BootDeps): RunningBootService {
     report: (session, given, peer) => report(context, session, given, peer),
     waits: (session) => discoveryAnswer(context, session),
     inventory: (id, text, peer) => takeInventory(context, reports, { id, text, peer }),
+    wipeOrder: (session, peer) => wipeOrder(context, session, peer),
+    wipeReport: (session, text, peer) => wipeReport(context, { id: session, text, peer }),
     console: (session, form, peer) => takeConsole(context, session, form, peer),
     configurationFiles: (machine, session, baseUrl) =>
       configurationFiles(context, { machine, session, baseUrl }),

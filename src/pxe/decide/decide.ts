@@ -60,6 +60,8 @@ export type Recognised =
       readonly quarantine?: string | undefined;
       /** It is not in use; absent: it is. */
       readonly life?: Life | undefined;
+      /** The Image of the discovery system on its network. */
+      readonly discovery?: string | undefined;
       /** The machine's agent was heard so recently that the machine cannot be booting now. */
       readonly alive?: boolean;
     };
@@ -97,6 +99,7 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
         : `They are ${machine.machines.join(', ')}.`,
     );
   if (machine.quarantine !== undefined) return hold('quarantined', machine.quarantine);
+  if (machine.life?.state === 'wiping') return judgeWipe(machine, readiness);
   if (machine.life) return hold('not_in_use', `It is ${machine.life.state}: ${machine.life.text}`);
   const { selection } = machine;
   if (selection.kind === 'none')
@@ -157,6 +160,27 @@ function judgeUnknown(
       return hold(`The discovery system is for ${image.arch}, the machine is ${arch}.`);
   }
   return { kind: 'discovery', image: discovery, reason: reason('discovers') };
+}
+
+/** Decides what a machine gets whose disks are to be wiped. */
+function judgeWipe(
+  { discovery, bootsWithoutReady, alive }: Extract<Recognised, { kind: 'known' }>,
+  { image, arch }: Readiness,
+): Verdict {
+  const hold = (code: ReasonCode, particulars?: string): Verdict => ({
+    kind: 'hold',
+    reason: reason(code, particulars),
+  });
+  if (alive) return hold('alive');
+  if (discovery === undefined)
+    return hold('not_in_use', 'It is to be wiped, and its network names no discovery system.');
+  if (bootsWithoutReady >= BOOT_LIMIT) return hold('boot_loop', `(${bootsWithoutReady} boots)`);
+  if (image !== undefined) {
+    if ('missing' in image) return hold('image_missing', image.missing);
+    if (arch !== undefined && arch !== image.arch)
+      return hold('arch_mismatch', `(image ${discovery}: ${image.arch}, machine: ${arch})`);
+  }
+  return { kind: 'discovery', image: discovery, reason: reason('wipes') };
 }
 
 /** What the DHCP decision depends on. */
@@ -292,6 +316,7 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
     case 'network_off':
       return 'set dhcp.mode of the Network document';
     case 'boots_profile':
+    case 'wipes':
     case 'chainload':
     case 'fetch_script':
     case 'not_a_boot_client':

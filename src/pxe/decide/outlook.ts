@@ -21,7 +21,8 @@ export function outlook(context: BootContext, name: string): Reason | undefined 
     return verdictOnUnknown(context, network, seen, bootsWithoutReady).reason;
   }
   const selection = selectionOf(context, member, seen.network);
-  const known = { kind: 'known', selection, bootsWithoutReady, life } as const;
+  const { discovery } = context.servedNetworks().find(({ name: one }) => one === seen.network) ?? {};
+  const known = { kind: 'known', selection, bootsWithoutReady, life, discovery } as const;
   const machine = { ...known, quarantine: quarantine?.text };
   const outline = judge(machine);
   if (outline.kind !== 'script') return outline.kind === 'hold' ? outline.reason : undefined;

@@ -37,6 +37,11 @@ export function discoveryAnswer(context: BootContext, id: string): DiscoveryAnsw
     const due = reported === undefined || clock.monotonic() - reported >= REPORT_EVERY;
     return { do: due ? 'report' : 'wait', name: machine };
   }
+  if (member?.status.life !== undefined) {
+    if (!sessions.isLive(live)) return { do: 'gone' };
+    wipes(context, live, member);
+    return { do: member.status.life.state === 'wiping' ? 'wipe' : 'off', name: machine };
+  }
   if (live.session.closed === undefined) {
     sessions.close(live, 'superseded');
     roster.saveLater(live);
@@ -54,6 +59,16 @@ function heard({ roster, events }: BootContext, live: LiveSession, member: Membe
   roster.saveLater(live);
   roster.change(member, { bootsWithoutReady: 0 });
   events.record({ kind: 'machine.waits', subject: member.name, session: live.session.id });
+}
+
+/** Notes that a machine which is out of use is in the discovery system. */
+function wipes({ roster }: BootContext, live: LiveSession, member: Member): void {
+  roster.sessions.touch(live);
+  roster.see(member, {});
+  if (live.session.steps.some(({ step }) => step === 'kernel')) return;
+  roster.sessions.mark(live, 'kernel');
+  roster.saveLater(live);
+  roster.change(member, { bootsWithoutReady: 0 });
 }
 
 /** The reports of all machines; made once for each boot service. */

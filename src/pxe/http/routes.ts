@@ -61,12 +61,22 @@ export const MACHINE_ROUTES = {
     method: 'GET',
     path: '/boot/:session/wait',
     about:
-      'What an unknown machine in the discovery system does: wait, report (its inventory) or reboot, and its name.',
+      'What a machine in the discovery system does: wait, report (its inventory), wipe, reboot or off, and its name.',
   },
   inventory: {
     method: 'POST',
     path: '/boot/:session/inventory',
     about: 'What an unknown machine in the discovery system is made of, as lines of text; at most 32 KiB.',
+  },
+  wipeOrder: {
+    method: 'GET',
+    path: '/boot/:session/wipe',
+    about: 'What a machine in the discovery system wipes, as lines of text: the order, its disks.',
+  },
+  wipeReport: {
+    method: 'POST',
+    path: '/boot/:session/wiped',
+    about: 'What a machine wiped and read back, as lines of text; at most 32 KiB.',
   },
   asset: {
     method: 'GET',

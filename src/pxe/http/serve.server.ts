@@ -6,6 +6,7 @@ import type { HttpLimits } from '../../base/limits.server.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
 import { MAX_INVENTORY_OCTETS } from '../../machines/inventory.ts';
+import { MAX_WIPE_OCTETS } from '../../machines/life/wipe.ts';
 import type { OpenedAssets } from '../assets/assets.ts';
 import type { BootService, ConfigFile } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
@@ -20,7 +21,16 @@ import { fields, type Target } from './target.ts';
 export interface ServeDeps {
   readonly boot: Pick<
     BootService,
-    'script' | 'config' | 'inline' | 'report' | 'console' | 'needs' | 'waits' | 'inventory'
+    | 'script'
+    | 'config'
+    | 'inline'
+    | 'report'
+    | 'console'
+    | 'needs'
+    | 'waits'
+    | 'inventory'
+    | 'wipeOrder'
+    | 'wipeReport'
   >;
   readonly assets: OpenedAssets;
   /** The machine that has an address, for events about files. */
@@ -97,6 +107,10 @@ export async function serve(
       return send(response, waits(params.session!, context));
     case 'inventory':
       return send(response, await inventory(params.session!, request, response, context));
+    case 'wipeOrder':
+      return send(response, await wipeOrder(params.session!, context));
+    case 'wipeReport':
+      return send(response, await wipeReport(params.session!, request, response, context));
     case 'asset':
       return asset(params.sha256!, request, response, context);
     case 'loader':
@@ -205,6 +219,28 @@ async function inventory(
     default:
       return textAnswer(409, 'not kept: the boot session or the address is another one');
   }
+}
+
+async function wipeOrder(session: string, { boot, peer }: ServeContext): Promise<Answer> {
+  const answer = await boot.wipeOrder(session, peer);
+  return answer === 'refused'
+    ? textAnswer(404, 'E_NOT_FOUND: nothing is to be wiped in this boot session.')
+    : textAnswer(200, answer.text);
+}
+
+async function wipeReport(
+  session: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: ServeContext,
+): Promise<Answer> {
+  const body = await readBody(request, MAX_WIPE_OCTETS);
+  if (body === undefined) return tooLarge(response, 'a report', MAX_WIPE_OCTETS);
+  const kept = await context.boot.wipeReport(session, body, context.peer);
+  if (kept === 'kept') return textAnswer(200, 'kept');
+  return kept === 'unreadable'
+    ? textAnswer(400, 'E_USAGE: no report of a wipe.')
+    : textAnswer(409, 'not kept: the boot session or the address is another one');
 }
 
 /** The answer to a body that was not read to its end; the connection is of no use after it. */

@@ -43,7 +43,7 @@ test('a machine that is taken out is switched off by its BMC, held at its boot, 
   expect(explained).toMatch(/next: muster machine bring-back m1/);
   expect(explained).not.toContain('\u001b');
   expect((await muster('machine', 'life', 'm1')).out).toMatch(
-    /m1 is taken-out\.[\s\S]*allows +take-out, bring-back, retire/,
+    /m1 is taken-out\.[\s\S]*allows +take-out, bring-back, wipe, retire/,
   );
   expect((await muster('events', 'm1')).out).toMatch(/machine\.life/);
 

@@ -121,6 +121,11 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
   ['POST /v1/machines/node-1/release', { would: 'put machine/node-1' }],
   ['POST /v1/machines/node-1/release', { would: 'E_CONFLICT' }],
   ['POST /v1/machines/node-1/take-out', { json: { reason: 'fan' }, would: 'put machine/node-1' }],
+  [
+    'POST /v1/machines/node-1/wipe',
+    { json: { confirm: 'node-1', reason: 'x', level: 'tables' }, would: 'E_LIFE' },
+  ],
+  ['POST /v1/machines/node-1/call-off', { would: 'E_LIFE' }],
   ['POST /v1/machines/node-1/retire', { json: { confirm: 'node-1', reason: 'x' }, would: 'E_LIFE' }],
   ['POST /v1/machines/node-1/bring-back', { would: 'put machine/node-1' }],
   ['PUT /v1/assets/SHA256', { text: FILE, would: 'put asset/SHA256' }],

@@ -84,6 +84,8 @@ export async function rig(
     inline: () => undefined,
     waits: () => ({ do: 'gone' }),
     inventory: async () => 'refused',
+    wipeOrder: async () => 'refused',
+    wipeReport: async () => 'refused',
     console: async () => 'refused',
     needs: (hash) => needed.has(hash),
     async script(request) {

@@ -1,0 +1,33 @@
+/** The order to wipe disks, as it is stored and as the discovery system reads it. Pure. */
+import { z } from 'zod';
+import type { Parsed } from '../../base/body.ts';
+
+/**
+ * `tables`: what names data at the ends of disks and partitions (partition tables, md, LVM, ZFS,
+ * Btrfs, LUKS headers). `overwrite`: every sector, with zeros.
+ */
+export const WIPE_LEVELS = ['tables', 'overwrite'] as const;
+
+/** What is to be wiped. */
+export const wipeForm = z.strictObject({
+  id: z.string(),
+  level: z.enum(WIPE_LEVELS),
+  /** Serial numbers or world wide names; empty: all disks but shared ones and sticks. */
+  disks: z.array(z.string()),
+  /** The machine's serial number, without which nothing is wiped. */
+  serial: z.string().optional(),
+  /** The machine got the order. */
+  begun: z.literal(true).optional(),
+});
+export type Wipe = Parsed<z.output<typeof wipeForm>>;
+
+/** Names of disks as the order has them: they are lines of text there. */
+export const DISK_NAME = /^[!-~]([ -~]{0,126}[!-~])?$/;
+
+/** The order as images/discovery/wipe.sh reads it. */
+export const orderText = ({ id, level, disks, serial }: Wipe): string =>
+  [
+    `wipe ${id} ${level}`,
+    ...(serial === undefined ? [] : [`serial ${serial}`]),
+    ...disks.map((disk) => `disk ${disk}`),
+  ].join('\n');

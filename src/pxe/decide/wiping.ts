@@ -1,0 +1,90 @@
+/**
+ * Answers machines that are to be wiped, in the discovery system: what they wipe, and what becomes
+ * of their reports. Only the machine's own address in its own session is believed.
+ */
+import { plainAddress } from '../../base/ip.ts';
+import { readReport, type WipeCertificate, whyNotWiped } from '../../machines/life/wipe.ts';
+import { orderText, type Wipe } from '../../machines/life/wipe-order.ts';
+import type { Life } from '../../machines/machine.ts';
+import type { Member } from '../../machines/roster.ts';
+import type { LiveSession } from '../../machines/sessions.ts';
+import { KEYS } from '../../store/keys.ts';
+import type { WipeOrderAnswer, WipeReportAnswer } from '../boot.ts';
+import type { BootContext } from './boot-context.ts';
+import { speaksFor } from './machine-reports.ts';
+
+interface Wiping {
+  readonly live: LiveSession;
+  readonly member: Member;
+  readonly life: Life;
+  readonly wipe: Wipe;
+}
+
+/** The wipe that a session is for; undefined when the session or the address is not believed. */
+function wipingIn(context: BootContext, id: string, peer: string): Wiping | undefined {
+  const { sessions } = context.roster;
+  const live = sessions.get(id);
+  const member = live && context.roster.get(live.session.machine);
+  const life = member?.status.life;
+  if (live?.session.discovery !== true || !sessions.isLive(live)) return undefined;
+  if (member?.entry === undefined || life?.state !== 'wiping' || life.wipe === undefined) return undefined;
+  if (!speaksFor(context, live, plainAddress(peer))) return undefined;
+  return { live, member, life, wipe: life.wipe };
+}
+
+/** What a machine wipes. From now on the order cannot be called off. */
+export async function wipeOrder(context: BootContext, id: string, peer: string): Promise<WipeOrderAnswer> {
+  const found = wipingIn(context, id, peer);
+  if (found === undefined) return 'refused';
+  const { live, member, life, wipe } = found;
+  if (!wipe.begun) {
+    context.roster.change(member, { life: { ...life, wipe: { ...wipe, begun: true } } });
+    context.events.record({
+      kind: 'machine.life',
+      subject: member.name,
+      session: live.session.id,
+      reason: { code: 'wiping', text: 'It got the order, and begins.' },
+      fields: { level: wipe.level },
+    });
+  }
+  await context.roster.commit([member], [live]);
+  return { text: orderText(wipe) };
+}
+
+/** Judges the report of a wipe, and keeps its certificate. */
+export async function wipeReport(
+  context: BootContext,
+  { id, text, peer }: { readonly id: string; readonly text: string; readonly peer: string },
+): Promise<WipeReportAnswer> {
+  const found = wipingIn(context, id, peer);
+  if (found === undefined || !found.wipe.begun) return 'refused';
+  const report = readReport(text);
+  if (report === undefined) return 'unreadable';
+  const { live, member, life, wipe } = found;
+  const failed = whyNotWiped(wipe, report);
+  const { serial, product } = member.status.seen;
+  const certificate: WipeCertificate = {
+    ...{ v: 1, id: wipe.id, machine: member.name, level: wipe.level, reason: life.text, by: life.by },
+    ...(serial !== undefined && { serial }),
+    ...(product !== undefined && { product }),
+    ...{ orderedAt: life.at, at: context.clock.now() },
+    ...(failed !== undefined && { failed }),
+    disks: [...report.disks],
+  };
+  const state = failed === undefined ? 'wiped' : 'wipe-failed';
+  const why =
+    failed ?? `${report.disks.filter(({ result }) => result === 'done').length} disks, ${wipe.level}`;
+  context.roster.change(member, {
+    life: { ...life, state, at: context.clock.now(), text: `${why}. ${life.text}` },
+  });
+  const put = { key: KEYS.wipe.key(member.name, wipe.id), put: JSON.stringify(certificate) };
+  await context.roster.commit([member], [live], [put]);
+  context.events.record({
+    kind: 'machine.life',
+    subject: member.name,
+    session: live.session.id,
+    reason: { code: state, text: why },
+    fields: { by: life.by, level: wipe.level },
+  });
+  return 'kept';
+}

@@ -1,0 +1,96 @@
+/** What a machine gets whose disks are to be wiped, and what counts as proved. */
+import { expect, test } from 'vitest';
+import { readCertificate } from '../../../../src/machines/life/wipe.ts';
+import type { Life } from '../../../../src/machines/machine.ts';
+import {
+  document,
+  HASH,
+  IMAGE,
+  leaseFor,
+  MAC1,
+  machine,
+  NETWORK,
+  WORKER,
+  type World,
+  world,
+} from './world.ts';
+
+const DISCOVERY = document('Image', 'discovery', {
+  os: 'discovery',
+  arch: 'x86_64',
+  kernel: { sha256: HASH('a'), name: 'vmlinuz' },
+  initrds: [{ sha256: HASH('b'), name: 'initrd' }],
+  configFormat: 'none',
+});
+const WIPING = { ...NETWORK, spec: { ...NETWORK.spec, discovery: { image: 'discovery' } } };
+const PEER = leaseFor(MAC1);
+const row = (result = 'done', code = 'done', numbers = '1000\t64\t0\t64', serial = 'S1') =>
+  `disk\tsda\t${result}\t${code}\t${numbers}\t${serial}\t0x5000\tModel X\nend\n`;
+
+/** A machine that is to be wiped, in the discovery system. */
+async function wiping(disks: readonly string[] = []): Promise<{ w: World; id: string }> {
+  const w = await world([WIPING, DISCOVERY, IMAGE, WORKER, machine('node-1', [MAC1])]);
+  const wipe = { id: 'w1', level: 'overwrite', disks, serial: 'RACK7' } as const;
+  const life: Life = { at: w.clock.now(), state: 'wiping', text: 'sold', by: 'ada', wipe };
+  w.roster.change(w.roster.get('node-1')!, { life });
+  const { decision, session } = await w.powerOn(MAC1);
+  expect(decision).toMatchObject({ kind: 'discovery', reason: { code: 'wipes' } });
+  return { w, id: session!.id };
+}
+const lifeOf = (w: World) => w.roster.get('node-1')!.status.life;
+
+test('a machine that is to be wiped gets the order once, at its own address, and nothing else', async () => {
+  const { w, id } = await wiping(['S1']);
+  expect(w.boot.waits(id)).toEqual({ do: 'wipe', name: 'node-1' });
+  expect(await w.boot.wipeOrder(id, '10.77.0.250')).toBe('refused');
+  expect(await w.boot.wipeReport(id, row(), PEER)).toBe('refused');
+  expect(lifeOf(w)!.wipe!.begun).toBeUndefined();
+  expect(await w.boot.wipeOrder(id, PEER)).toEqual({
+    text: 'wipe w1 overwrite\nserial RACK7\ndisk S1',
+  });
+  expect(lifeOf(w)!.wipe!.begun).toBe(true);
+  expect(await w.boot.inventory(id, 'cpu threads 8\n', PEER)).toBe('refused');
+  expect(w.boot.config(id, 'user-data', { baseUrl: 'http://10.77.0.1', peer: PEER }).ok).toBe(false);
+  expect(await w.boot.wipeReport(id, row(), '10.77.0.250')).toBe('refused');
+  expect(await w.boot.wipeReport(id, 'disk\tsda\tdone\n', PEER)).toBe('unreadable');
+  expect(lifeOf(w)!.state).toBe('wiping');
+});
+
+test('a wipe that is proved is kept as a certificate, and the machine is switched off and held', async () => {
+  const { w, id } = await wiping();
+  await w.boot.wipeOrder(id, PEER);
+  expect(await w.boot.wipeReport(id, row(), PEER)).toBe('kept');
+  expect(lifeOf(w)).toMatchObject({ state: 'wiped' });
+  expect(w.boot.waits(id)).toEqual({ do: 'off', name: 'node-1' });
+  const { records } = await w.store.list('wipe/node-1/');
+  expect(records.map(({ value }) => readCertificate(value))).toEqual([
+    expect.objectContaining({
+      ...{ id: 'w1', machine: 'node-1', level: 'overwrite', by: 'ada', reason: 'sold' },
+      disks: [expect.objectContaining({ serial: 'S1', canaries: 64, left: 0, zeros: 64, model: 'Model X' })],
+    }),
+  ]);
+  expect((await w.powerOn(MAC1)).decision).toMatchObject({ kind: 'hold', reason: { code: 'not_in_use' } });
+});
+
+test.each([
+  ['a disk failed', row('failed', 'write-error'), [], 'sda: write-error'],
+  [
+    'a sector is still there',
+    row('done', 'done', '1000\t64\t1\t63'),
+    [],
+    'sda: 1 of 64 sectors were still there',
+  ],
+  ['hardly anything was read', row('done', 'done', '1000\t3\t0\t3'), [], 'sda: only 3 of 3'],
+  ['sectors read as something else', row('done', 'done', '1000\t64\t0\t60'), [], 'sda: only 60 of 64'],
+  ['a disk that is named is absent', row(), ['S2'], 'the disk S2 is not in the machine'],
+  ['no disk was wiped', row('left', 'usb', '1000\t0\t0\t0'), [], 'no disk was wiped'],
+  ['it is another machine', 'refused\tother-machine\nend\n', [], 'the machine refused: other-machine'],
+])('where %s, the wipe failed, and the machine stays out of use', async (_, report, disks, why) => {
+  const { w, id } = await wiping(disks);
+  await w.boot.wipeOrder(id, PEER);
+  expect(await w.boot.wipeReport(id, report, PEER)).toBe('kept');
+  expect(lifeOf(w)!.state).toBe('wipe-failed');
+  expect(lifeOf(w)!.text).toContain(why);
+  const { records } = await w.store.list('wipe/node-1/');
+  expect(readCertificate(records[0]!.value)!.failed).toContain(why);
+});
