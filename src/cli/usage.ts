@@ -38,7 +38,7 @@ const REBOOT =
 const REINSTALL =
   'machines run from memory: reboot it, and it boots the image that its profile names; `muster explain MACHINE` shows which';
 const WIPE =
-  'Muster wipes no machine by one word; `muster cluster remove-node --help` says what is cleared when one leaves its cluster';
+  '`muster machine wipe NAME` wipes one that is out of use; `muster cluster remove-node --help` says what is cleared when one leaves its cluster';
 const EDIT = '`muster edit machine NAME` changes its document';
 const INVITE = '`muster operator invite NAME` makes a link with which somebody sets a new password';
 const KUBECTL = 'that is done with kubectl: `muster kubeconfig CLUSTER` prints a kubeconfig for it';
@@ -124,7 +124,6 @@ export const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, stri
     replace: EDIT,
     rescue: 'Muster has no rescue image of its own; a Profile with another image boots one',
     restart: REBOOT,
-    wipe: WIPE,
     show: '`muster explain MACHINE` shows what a machine would get and why',
   },
   'muster image': {

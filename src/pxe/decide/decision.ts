@@ -49,8 +49,8 @@ export interface DecisionReason extends Reason {
 
 /**
  * `ignore`: no boot file. `loader`: a file from the loader directory. `script`: a boot script that
- * boots. `discovery`: one that boots the discovery system, on an unknown machine or for a wipe. `disk`:
- * one that boots from disk. `hold`: a script that waits and asks again.
+ * boots. `discovery`: one that boots the discovery system, on an unknown machine or for a wipe.
+ * `disk`: one that boots from disk. `hold`: a script that waits and asks again.
  */
 export type BootDecision =
   | { readonly kind: 'ignore'; readonly reason: DecisionReason }

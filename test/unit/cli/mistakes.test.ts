@@ -121,7 +121,7 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ['reimage node-1', 2, 'machines run from memory: reboot it'],
   ['machine reboot node-1', 2, '`muster cluster roll CLUSTER` reboots'],
   ['machine power node-1', 2, '`muster power on MACHINE` switches one on'],
-  ['machine wipe node-1', 2, 'Muster wipes no machine by one word'],
+  ['wipe node-1', 2, '`muster machine wipe NAME` wipes one that is out of use'],
   ['machine rename node-1 node-7', 2, '`muster edit machine NAME` changes its document'],
   ['machine quarantine cp1', 2, 'write `muster machine quarantine cp1 --reason TEXT`'],
   ['operator add eve', 2, 'write `muster operator add eve --role ROLE`'],
@@ -286,8 +286,8 @@ describe('words of other tools', () => {
     const named = (command: Command): string[] =>
       command.commands.flatMap((child) => [child.name(), ...named(child)]);
     const names = new Set(named(tree));
-    const denied = rows.filter(({ said }) => /Muster (has|does|wipes) no|\bnot?\b.*\byet\b/.test(said));
-    expect(denied.length).toBeGreaterThan(5);
+    const denied = rows.filter(({ said }) => /Muster (has|does) no|\bnot?\b.*\byet\b/.test(said));
+    expect(denied.length).toBeGreaterThan(3);
     expect(denied.filter(({ word }) => names.has(word))).toEqual([]);
   });
 });

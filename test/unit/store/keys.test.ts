@@ -74,6 +74,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'session/ID',
     'ticket/SESSION',
     'turn/CLUSTER/MACHINE',
+    'wipe/MACHINE/ID',
   ]);
 });
 
