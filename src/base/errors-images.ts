@@ -10,7 +10,7 @@ export const IMAGE_ERRORS = {
     title: 'A file is not an image in a form that Muster reads.',
     who: 'operator',
     http: 422,
-    fix: 'Give a raw or qcow2 disk image, as docs/images.md says.',
+    fix: 'Give a disk image (raw or qcow2) or a tarball of a root, as docs/images.md says.',
   },
   E_IMPORT_TRUNCATED: {
     title: 'An image is not complete.',

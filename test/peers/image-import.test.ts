@@ -203,12 +203,85 @@ describe('an imported disk image', () => {
   });
 });
 
+describe('a root file system', () => {
+  const mountedAt = (file: string, options: string, fill: (mount: string) => void) => {
+    const mount = at('mount');
+    fs.mkdirSync(mount, { recursive: true });
+    tool('mount', '-o', `loop${options}`, file, mount);
+    try {
+      fill(mount);
+    } finally {
+      tool('umount', mount);
+    }
+  };
+  const copy = (to: string) =>
+    tool(
+      'sh',
+      '-c',
+      'tar -c --xattrs --xattrs-include="*" -C "$1" . | tar -x --xattrs --xattrs-include="*" -C "$2"',
+      'sh',
+      root,
+      to,
+    );
+  const empty = (name: string, sizeMiB: number) => {
+    const file = at(name);
+    fs.writeFileSync(file, '');
+    fs.truncateSync(file, sizeMiB * MIB);
+    return file;
+  };
+  const hasTool = (work: string) =>
+    expect(tool('unsquashfs', '-ll', path.join(work, 'root.squashfs'))).toMatch(
+      /^-rwsr-xr-x 1234\/5678 .*usr\/bin\/tool$/m,
+    );
+
+  it('may be xfs', async () => {
+    const file = empty('root.xfs', 320);
+    tool('mkfs.xfs', '-q', file);
+    mountedAt(file, ',nouuid', copy);
+    await imported(disk('xfs.raw', file), hasTool);
+  });
+
+  it('may be a subvolume of btrfs, as in Fedora, with others that its fstab names', async () => {
+    const file = empty('root.btrfs', 128);
+    tool('mkfs.btrfs', '-q', '-L', 'fedora', file);
+    mountedAt(file, '', (mount) => {
+      for (const name of ['root', 'var']) tool('btrfs', 'subvolume', 'create', path.join(mount, name));
+      copy(path.join(mount, 'root'));
+      fs.mkdirSync(path.join(mount, 'root/var'));
+      fs.writeFileSync(path.join(mount, 'root/etc/fstab'), 'LABEL=fedora /var btrfs subvol=var 0 0\n');
+      fs.writeFileSync(path.join(mount, 'var/inside'), 'of the subvolume');
+    });
+    await imported(disk('btrfs.raw', file), (work) => {
+      hasTool(work);
+      expect(tool('unsquashfs', '-cat', path.join(work, 'root.squashfs'), 'var/inside')).toBe(
+        'of the subvolume',
+      );
+    });
+  });
+
+  it('may be a tarball, which gives the same octets each time', async () => {
+    const tar = at('root.tar.xz');
+    tool('tar', '-c', '-J', '--xattrs', '--xattrs-include=*', '-f', tar, '-C', root, '.');
+    const { hashes } = await imported(tar, hasTool);
+    expect((await imported(tar)).hashes).toEqual(hashes);
+  });
+});
+
 describe('an image is refused that', () => {
+  it('is a tarball that is cut off, or has names outside of its tree', async () => {
+    const tar = at('cut.tar.gz');
+    tool('tar', '-c', '-z', '-f', tar, '-C', root, '.');
+    fs.truncateSync(tar, Math.floor(fs.statSync(tar).size / 2));
+    expect(await refusal(tar)).toMatch(/^E_IMPORT_TRUNCATED: /);
+    tool('tar', '-c', '-P', '-f', at('out.tar'), '-C', root, '--transform', 's,^boot,../boot,', 'boot');
+    expect(await refusal(at('out.tar'))).toMatch(/^E_IMPORT_ENTRY: \.\.\/boot/);
+  });
+
   it('is not complete', async () => {
     const raw = disk('cut.raw', whole);
     const qcow2 = at('cut.qcow2');
     tool('qemu-img', 'convert', '-O', 'qcow2', raw, qcow2);
-    fs.truncateSync(qcow2, fs.statSync(qcow2).size / 2);
+    fs.truncateSync(qcow2, Math.floor(fs.statSync(qcow2).size / 2));
     fs.truncateSync(raw, 9 * MIB);
     expect(await refusal(raw)).toMatch(/^E_IMPORT_TRUNCATED: its partition table/);
     expect(await refusal(qcow2)).toMatch(/^E_IMPORT_TRUNCATED: /);

@@ -82,8 +82,12 @@ const MOST_OUTPUT = 512 * 2 ** 20;
 export const MOST_UNPACKED = 64 * 2 ** 30;
 
 /** Runs a command as `nobody`, without a network. */
-export const confined = ({ words, ...more }: Command): Promise<Ran> =>
-  run({ words: [...APART, ...UNPRIVILEGED(MOST_UNPACKED), ...words], ...more });
+export const confined = ({
+  words,
+  octets = MOST_UNPACKED,
+  ...more
+}: Command & { readonly octets?: number }): Promise<Ran> =>
+  run({ words: [...APART, ...UNPRIVILEGED(octets), ...words], ...more });
 
 /**
  * Runs a command as `nobody` in a directory where file systems of a disk image are mounted

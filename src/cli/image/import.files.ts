@@ -2,7 +2,7 @@
  * Makes kernel, initrd and root image of a publisher's image. Nothing of it is run, and what reads
  * it does so as `nobody` (import-tools.files.ts).
  */
-import { chmod, chown, copyFile, mkdir, mkdtemp, open, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, copyFile, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import {
@@ -32,7 +32,8 @@ import {
 } from '../../artifacts/import/system.ts';
 import { MusterError } from '../../base/errors.ts';
 import { projectRoot } from '../../base/paths.ts';
-import { confined, MOST_UNPACKED, onMounted, run } from './import-tools.files.ts';
+import { confined, onMounted, run } from './import-tools.files.ts';
+import { head, type Job, unpacked } from './import-unpack.files.ts';
 import { hashOf, sourceOf } from './sources.files.ts';
 
 export interface ImportOptions {
@@ -50,14 +51,6 @@ export interface ImportOptions {
 export interface Imported {
   readonly facts: ImageFacts;
   readonly findings: Findings;
-}
-
-/** What an import works with. */
-interface Job {
-  readonly signal: AbortSignal;
-  /** A directory of `nobody`, and the one in which file systems are mounted. */
-  readonly out: string;
-  readonly tree: string;
 }
 
 /** The file systems of an image, mounted by each command anew. */
@@ -108,7 +101,7 @@ async function imageJson(facts: ImageFacts, work: string, signal: AbortSignal): 
 
 /** Finds out what a file is, and which file systems in it make up the root. */
 async function openSource(options: ImportOptions, job: Job): Promise<Source> {
-  const file = await rawDisk(options, job);
+  const file = await unpacked(options, job);
   const { size } = await stat(file);
   const whole = blkidFields(
     (await confined({ words: ['blkid', '-p', '-o', 'export', file], signal: job.signal })).stdout.toString(),
@@ -122,49 +115,6 @@ async function openSource(options: ImportOptions, job: Job): Promise<Source> {
   const root = rootOf(looked, parts, options.root);
   const fstab = await text({ file, mounts: [root] }, 'etc/fstab', job);
   return { file, mounts: [root, ...otherMounts(fstab, root, looked)] };
-}
-
-/** The image as a raw disk: the file itself, or what qemu-img makes of a qcow2. */
-async function rawDisk({ file, say }: ImportOptions, job: Job): Promise<string> {
-  const magic = (await head(file, 4)).toString('latin1');
-  if (magic !== 'QFI\xfb') return file;
-  const { signal } = job;
-  const shown = await confined({ words: ['qemu-img', 'info', '-f', 'qcow2', '--output=json', file], signal });
-  if (shown.code !== 0) throw new MusterError('E_IMPORT_FORMAT', `qemu-img: ${shown.said}`);
-  const info = JSON.parse(shown.stdout.toString()) as Readonly<Record<string, unknown>>;
-  const data = (info['format-specific'] as { data?: Readonly<Record<string, unknown>> } | undefined)?.data;
-  // Such an image would have this host read a file that it names.
-  if (info['backing-filename'] !== undefined || data?.['data-file'] !== undefined)
-    throw new MusterError('E_IMPORT_FORMAT', 'it is only a part: it names another file that has the rest');
-  if (info.encrypted === true || data?.encrypt !== undefined)
-    throw new MusterError('E_IMPORT_ENCRYPTED', 'the qcow2 file is encrypted');
-  if (Number(info['virtual-size']) > MOST_UNPACKED)
-    throw new MusterError(
-      'E_IMPORT_SIZE',
-      `its disk has ${info['virtual-size']} octets, more than the ${MOST_UNPACKED} that are unpacked`,
-    );
-  const checked = await confined({
-    words: ['qemu-img', 'check', '-f', 'qcow2', '--output=json', file],
-    signal,
-  });
-  if (checked.code !== 0 && checked.code !== 3)
-    throw new MusterError('E_IMPORT_TRUNCATED', 'parts of the qcow2 file are missing or damaged');
-  say('unpacking the qcow2 file');
-  const raw = path.join(job.out, 'disk');
-  const words = ['qemu-img', 'convert', '-f', 'qcow2', '-O', 'raw', file, raw];
-  const { code, said } = await confined({ words, signal });
-  if (code !== 0) throw new MusterError('E_IMPORT_FORMAT', `qemu-img: ${said}`);
-  return raw;
-}
-
-async function head(file: string, octets: number): Promise<Buffer> {
-  const handle = await open(file);
-  try {
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(octets), 0, octets, 0);
-    return buffer.subarray(0, bytesRead);
-  } finally {
-    await handle.close();
-  }
 }
 
 async function partitions(file: string, size: number, { signal }: Job): Promise<readonly Part[]> {
@@ -271,7 +221,8 @@ async function taken(source: Source, files: readonly string[], job: Job): Promis
 
 async function squash(source: Source, compression: 'zstd' | 'xz' | 'gzip', job: Job): Promise<void> {
   const level = compression === 'zstd' ? ['-Xcompression-level', '11'] : [];
-  const fixed = ['-mkfs-time', '0', '-noappend', '-no-progress', '-quiet', '-b', '256K'];
+  // mksquashfs dates the root of a tarball by the clock.
+  const fixed = ['-mkfs-time', '0', '-root-time', '0', '-noappend', '-no-progress', '-quiet', '-b', '256K'];
   await mounted(source, job, [
     'mksquashfs',
     '.',

@@ -103,9 +103,9 @@ function importVerbs(image: Command, io: Io, finish: Finish): void {
       .command('import')
       .summary('make an image of a cloud image, and add it')
       .description(
-        "Makes kernel, initrd and root image of a disk image that a distribution's publisher offers (raw or qcow2), says what of it will not work, and adds it. The root image has the files as they are; the initrd is made of the image's own modules. Runs nothing of the image, and reads it without privileges. Needs root.",
+        "Makes kernel, initrd and root image of a disk image (raw or qcow2) or root tarball that a distribution's publisher offers, says what of it will not work, and adds it. The root image has the files as they are; the initrd is made of the image's own modules. Runs nothing of the image, and reads it without privileges. Needs root.",
       )
-      .argument('<image>', 'file or URL of a disk image')
+      .argument('<image>', 'file or URL of a disk image or tarball')
       .option('--name <name>', 'name of the Image (default: system and version, such as debian-13)')
       .option('--sha256 <hash>', 'expected hash of the file; required for a URL')
       .option('--trust-on-first-use', 'accept the file of a URL unverified, and print its hash')
