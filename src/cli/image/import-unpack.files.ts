@@ -1,4 +1,4 @@
-/** Makes a disk or a file system of what an operator downloaded: qcow2, compressed files, tarballs. */
+/** Makes a disk or a file system of what an operator has: qcow2, compressed files, tarballs. */
 import { open, rename, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import { MusterError } from '../../base/errors.ts';
