@@ -252,10 +252,10 @@ export function operatorDeps(
 
 /** The certificates of a machine's wipes, the newest first. */
 async function wipesOf(
-  { list }: Pick<State['store'], 'list'>,
+  store: Pick<State['store'], 'list'>,
   machine: string,
 ): Promise<readonly WipeCertificate[]> {
-  const { records } = await list(KEYS.wipe.prefix(machine));
+  const { records } = await store.list(KEYS.wipe.prefix(machine));
   const read = records.flatMap(({ value }) => readCertificate(value) ?? []);
   return read.sort((a, b) => b.at - a.at);
 }

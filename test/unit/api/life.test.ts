@@ -74,3 +74,34 @@ test('retiring needs the name and a word about the disks, and ends the keys of i
   expect((await muster('explain', 'm1')).out).toMatch(/It is retired: sold \[not_in_use\]/);
   expect((await muster('machine', 'bring-back', 'm1')).err).toMatch(/which allows no order/);
 });
+
+test('the certificate of a wipe is printed, also when the document is gone, and a failed one is an error', async () => {
+  const none = await muster('machine', 'wipes', 'gone');
+  expect(none).toMatchObject({ code: 0, err: 'No wipe of gone has ended.\n' });
+  const disk = { name: 'sda', result: 'done', code: 'done', octets: 1000, canaries: 64, left: 0, zeros: 64 };
+  const of = { machine: 'gone', level: 'overwrite', reason: 'sold', by: 'ada', orderedAt: 0 };
+  const put = (id: string, at: number, more: object) =>
+    world.store.commit([
+      {
+        key: `wipe/gone/${id}`,
+        put: JSON.stringify({
+          v: 1,
+          id,
+          at,
+          ...of,
+          ...more,
+          disks: [{ ...disk, serial: 'S1', wwn: '', model: 'X' }],
+        }),
+      },
+    ]);
+  await put('w1', 1, {});
+  const shown = await muster('machine', 'wipes', 'gone');
+  expect(shown.code).toBe(0);
+  expect(shown.out).toMatch(
+    /Wipe w1: proved\n[\s\S]*ordered +by ada at 1970\S+: sold\n[\s\S]*sda, serial number S1, X, 1000 octets: wiped; of 64 sectors written before, 0 are left and 64 read as zeros/,
+  );
+  await put('w2', 2, { failed: 'sda: write-error' });
+  const failed = await muster('machine', 'wipes', 'gone');
+  expect(failed.code).toBe(1);
+  expect(failed.out).toMatch(/^Wipe w2: FAILED, sda: write-error\n[\s\S]*Wipe w1: proved/);
+});
