@@ -29,6 +29,7 @@ export const LONG: Readonly<Record<LongPart, Readonly<Record<string, Long>>>> = 
     'agent-tpm': { seconds: 27, finds: 'a key that leaves its TPM' },
   },
   'long-peers': {
+    'install-kill': { seconds: 60, finds: 'an installation that a power cut leaves half, and that starts' },
     'store-etcd': { seconds: 46, finds: 'a store on etcd that loses or repeats a commit' },
     hosts: { seconds: 40, finds: 'two boot hosts that act at once' },
     deb: { seconds: 51, finds: 'a package that does not install or start' },

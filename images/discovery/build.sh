@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds the discovery system, which machines boot that no document knows: a Debian kernel and an
-# initrd of busybox and a few scripts. It reports what the machine is made of, waits to be accepted,
-# and writes to a disk only where a wipe is ordered.
+# initrd of busybox and a few scripts. It reports what the machine is made of and waits to be
+# accepted. It writes to a disk only where a wipe is ordered, or where it installs a system
+# (wipe.sh, install.sh).
 #
 #   images/discovery/build.sh [--kernel cloud|generic] [--cache DIR] [--force] [--print-directory]
 #
@@ -62,6 +63,7 @@ for part in $parts; do
 done
 install -m 755 "$here/init.sh" "$root/init"
 install -m 644 "$here/wipe.sh" "$root/wipe.sh"
+install -m 644 "$here/install.sh" "$root/install.sh"
 rm -f "$root/bin/lsblk"
 install -m 755 "$here/lsblk.sh" "$root/bin/lsblk"
 small_files "$root" "$work/kernel" "$version"

@@ -2,6 +2,7 @@
 # The discovery system, for a machine that no document knows: reports what the machine is made of,
 # shows on every console who it is, and waits. It mounts no disk. It writes to disks only where the
 # boot host orders a wipe. When the boot host says so, it reboots or switches the machine off.
+# For a machine whose profile has `home: disk` and an image of a disk, it installs that (install.sh).
 # shellcheck disable=SC3028 # busybox's shell has RANDOM
 export PATH=/bin
 
@@ -17,6 +18,8 @@ export PATH=/bin
 . /agent/muster-inventory.sh
 # shellcheck source=images/discovery/wipe.sh
 . /wipe.sh
+# shellcheck source=images/discovery/install.sh
+. /install.sh
 early_mounts
 exec </dev/console >/dev/console 2>&1
 # The kernel's messages would push this system's own lines off the screen.
@@ -144,6 +147,17 @@ while :; do
       ;;
     wait)
       show 'it is reported and waits to be accepted: muster machine accept NAME'
+      ;;
+    install)
+      if install_once; then
+        screen 'its system is installed; it reboots'
+        start_over 2
+      fi
+      case $answer in
+        gone) screen 'its boot session is over; it starts over' && start_over 60 ;;
+        wait) show "it does not install yet: $answer_rest" ;;
+        *) show 'its installation begins again' ;;
+      esac
       ;;
     reboot)
       screen 'it is accepted and reboots'

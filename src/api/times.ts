@@ -40,10 +40,11 @@ type Alarm = NonNullable<MachineStatus['alarm']>;
 /** A machine's status as the API shows it, without the version of its stored shape. */
 export type StatusView = Omit<
   WithTimestamps<MachineStatus, 'since' | 'firstSeen' | 'lastSeen'>,
-  'v' | 'agent' | 'alarm' | 'quarantine' | 'life'
+  'v' | 'agent' | 'alarm' | 'install' | 'quarantine' | 'life'
 > & {
   readonly agent?: WithTimestamps<Agent, 'since'>;
   readonly alarm?: WithTimestamps<Alarm, 'at'>;
+  readonly install?: WithTimestamps<NonNullable<MachineStatus['install']>, 'at'>;
   readonly quarantine?: WithTimestamps<NonNullable<MachineStatus['quarantine']>, 'at'>;
   readonly life?: WithTimestamps<NonNullable<MachineStatus['life']>, 'at'>;
 };
@@ -53,6 +54,7 @@ export function statusView({
   v: _,
   agent,
   alarm,
+  install,
   quarantine,
   life,
   session,
@@ -63,6 +65,7 @@ export function statusView({
     ...(session !== undefined && { session: publicName(session) }),
     ...(agent && { agent: withTimestamps(agent, 'since') }),
     ...(alarm && { alarm: withTimestamps(alarm, 'at') }),
+    ...(install && { install: withTimestamps(install, 'at') }),
     ...(quarantine && { quarantine: withTimestamps(quarantine, 'at') }),
     ...(life && { life: withTimestamps(life, 'at') }),
   };

@@ -1,5 +1,17 @@
 /** The part of the catalogue of errors (errors.ts) about changes of running clusters. */
 export const RUNNING_ERRORS = {
+  E_DISK_IMAGE: {
+    title: 'A file is not the image of a disk that machines can install.',
+    who: 'operator',
+    http: 400,
+    fix: 'Give a raw image of a whole disk (not qcow2, not compressed) with a GPT partition table, as long as its last partition. `qemu-img convert -O raw` and `zstd -d` make one.',
+  },
+  E_HOME: {
+    title: 'The machine does not have its system on a disk.',
+    who: 'operator',
+    http: 409,
+    fix: 'Write `home: disk`, an image of a disk and an `installDisk` into the Profile of the machine (docs/life.md), and order the installation again.',
+  },
   E_CA_IMPORT: {
     title: 'A CA cannot be imported.',
     who: 'operator',

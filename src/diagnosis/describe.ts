@@ -58,6 +58,8 @@ const TEXTS: Partial<Record<EventKind, Describe>> = {
   'machine.inventory': (event) =>
     `the machine says what it is made of: disks ${field(event, 'disks')}, cards ${field(event, 'cards')}`,
   'machine.restarts': () => 'the machine was told to reboot, because it was accepted',
+  'machine.install': (event) =>
+    `installation: ${field(event, 'step')} ${field(event, 'state')}${of(event, 'disk', ' on disk ')}${because(event)}`,
   'machine.held': (event) => `held${because(event)}`,
   'machine.conflict': (event) => `two machines claim one identity${because(event)}`,
   'machine.approved': () => 'an operator approved the key of the agent',

@@ -34,6 +34,7 @@ export function stageOf(event: MusterEvent, now: Stage): Stage {
   if (kind === 'boot.script' || kind === 'boot.discovery') return 'loader';
   if (kind === 'machine.waits' || kind === 'machine.inventory' || kind === 'machine.restarts')
     return 'discovery';
+  if (kind === 'machine.install') return later(now, 'kernel');
   if (kind === 'config.served') return later(now, 'system');
   if (kind === 'report.believed') return fields?.step === 'kernel' ? 'kernel' : later(now, 'system');
   if (kind.startsWith('cluster.')) return 'cluster';

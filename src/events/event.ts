@@ -64,6 +64,8 @@ export const EVENT_KINDS = {
     'A machine that hangs is switched off and on again, or why it is not (`power.recover` of its Profile).',
   'machine.bmc':
     "Muster's own account on a BMC was made or got a new password, or that did not work; the reason says which (docs/power.md).",
+  'machine.install':
+    'A machine installs a system on its disk: which step began or ended; the reason says why it does not go on.',
   'machine.conflict': 'Two machines claim one identity.',
   'clock.doubted':
     "The boot host's clock is in doubt; the reason says which other clocks disagree. Nothing is issued, rotated or deleted meanwhile.",

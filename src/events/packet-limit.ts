@@ -22,6 +22,7 @@ const KINDS: ReadonlySet<EventKind> = new Set([
   'machine.waits',
   'machine.inventory',
   'machine.restarts',
+  'machine.install',
   'machine.condition',
   'machine.phase',
   'machine.held',

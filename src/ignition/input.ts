@@ -5,6 +5,7 @@
 import type { Mac } from '../base/mac.ts';
 import type { Document } from '../resources/kinds.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';
+import { INSTALLED_LAYER } from './muster-layer.ts';
 import type { ConfigLayer, RenderInput } from './rendered.ts';
 import { staticNetworkLayer } from './static-network.ts';
 
@@ -94,9 +95,10 @@ function layersOf(parts: Parts, boot: BootFacts): readonly ConfigLayer[] {
     ['profile', profile, profile?.spec.config],
     ['machine', machine, machine?.spec.config],
   ];
-  const layers = documents.flatMap(([layer, document, config]) =>
+  const layers: ConfigLayer[] = documents.flatMap(([layer, document, config]) =>
     config ? [{ layer, document: `${document!.kind}/${document!.metadata.name}`, config }] : [],
   );
+  if (parts.image?.spec.disk !== undefined) layers.unshift(INSTALLED_LAYER);
   if (boot.agentLayer === undefined) return layers;
   const staticNetwork = layers.some(({ config }) => config.network?.interfaces !== undefined)
     ? undefined

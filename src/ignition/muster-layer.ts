@@ -25,6 +25,45 @@ const config: NodeConfig = {
 
 export const MUSTER_LAYER: ConfigLayer = { layer: 'muster', document: 'muster', config };
 
+/**
+ * An installed system starts with the kernel command line of its disk, which names no boot server.
+ * This script writes where it reports instead, with the serial number of the disk that has its root
+ * file system.
+ */
+const INSTALLED_SCRIPT = `#!/bin/sh
+# Writes where muster-report.sh reports, in the form of a kernel command line.
+disk=$(lsblk -nsro NAME,TYPE "$(findmnt -no SOURCE /)" | awk '$2 == "disk" { print $1; exit }')
+serial=$(lsblk -ndo SERIAL "/dev/$disk" | awk '{ $1 = $1; print }' | tr -c 'A-Za-z0-9._:@+\\n-' _)
+mkdir -p /run/muster
+echo "muster.url=\${boot.url}/from/$serial" >/run/muster/installed
+`;
+const INSTALLED_SCRIPT_PATH = '/etc/muster/installed.sh';
+
+/** The empty condition ends those of the units, which ask for the kernel argument. */
+const INSTALLED_DROPIN = {
+  name: 'installed.conf',
+  contents: `[Unit]
+ConditionKernelCommandLine=
+
+[Service]
+Environment=MUSTER_CMDLINE=/run/muster/installed
+ExecStartPre=/bin/sh ${INSTALLED_SCRIPT_PATH}
+`,
+};
+
+/** What systems that are installed on a disk get besides {@link MUSTER_LAYER}. */
+export const INSTALLED_LAYER: ConfigLayer = {
+  layer: 'muster',
+  document: 'muster',
+  config: {
+    files: [{ path: INSTALLED_SCRIPT_PATH, mode: '0755', content: INSTALLED_SCRIPT }],
+    units: ['failed', 'configured', 'ready'].map((name) => ({
+      name: `muster-${name}.service`,
+      dropins: [INSTALLED_DROPIN],
+    })),
+  },
+};
+
 /** Muster's own units that a machine needs in order to report and to get its plan. */
 const NEEDED_UNITS = /^muster-(configured|ready|agent|inline)\.service$/;
 

@@ -1,6 +1,6 @@
 /** Chooses the data disk of a machine from its inventory. Pure. */
 import { serialWord } from '../resources/disk-spec.ts';
-import type { BootDiskSpec, DataDiskSpec } from '../resources/kinds.ts';
+import type { BootDiskSpec, DataDiskSpec, InstallDiskSpec } from '../resources/kinds.ts';
 import type { Inventory, InventoryDisk } from './inventory.ts';
 import { fitsDisk } from './inventory-selector.ts';
 
@@ -41,6 +41,24 @@ export function chooseDisk(
   if (same.length > 1)
     return refuse(`several disks have the serial number ${serial}; name one by its path`, same);
   return { ok: true, serial, disk };
+}
+
+/** The disk on which a system is installed, of those that the installing system sees now. */
+export function pickInstallDisk(disks: readonly InventoryDisk[], wanted: InstallDiskSpec): DiskChoice {
+  const { serial, wwn, ...by } = wanted;
+  const named = disks.filter(
+    (disk) =>
+      (serial === undefined || serialWord(disk.serial ?? '') === serialWord(serial)) &&
+      (wwn === undefined || disk.wwn === wwn),
+  );
+  if (named.length === 0) return refuse('no disk fits installDisk', disks);
+  // A disk that has the serial number of another one is never taken, whichever of both is wanted.
+  const choice = chooseDisk({ disks: named }, by);
+  const word = choice.ok ? serialWord(choice.serial) : undefined;
+  const same = disks.filter((disk) => serialWord(disk.serial ?? '') === word);
+  return same.length > 1
+    ? refuse(`several disks have the serial number ${word}; unplug one, or name another disk`, same)
+    : choice;
 }
 
 function first(disks: readonly InventoryDisk[], choose: 'largest' | 'smallest'): InventoryDisk {

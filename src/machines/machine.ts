@@ -51,6 +51,13 @@ const seen = z
   .meta({ id: 'Seen', description: 'What the machine said of itself at its boots; nobody checked it.' });
 
 /**
+ * How far an installation has come: `ordered` by an operator · `writing` the disk is being written
+ * · `written` everything is on the disk and was read back · `installed` the system on that disk has
+ * reported that it is ready.
+ */
+export const INSTALL_STATES = ['ordered', 'writing', 'written', 'installed'] as const;
+
+/**
  * What the server knows of a machine.
  *
  * @param at The form of its times: ms since 1970 in the store, RFC 3339 in the API.
@@ -96,6 +103,20 @@ export const statusForm = <At extends z.ZodType>(at: At) => ({
         .meta({ description: 'A bundle of the agent that the machine did not keep.' }),
     })
     .optional(),
+  /** The installation of its system on a disk (`home: disk`). */
+  install: z
+    .strictObject({
+      at,
+      state: z.enum(INSTALL_STATES),
+      image: z.string().optional().meta({ description: 'SHA-256 of the image of the disk.' }),
+      disk: z.string().optional().meta({ description: 'Serial number of the disk.' }),
+      released: z
+        .string()
+        .optional()
+        .meta({ description: 'Serial number of the disk whose data may go, as an operator said.' }),
+      step: z.string().optional().meta({ description: 'The last step, and how far it came.' }),
+    })
+    .optional(),
   /** Another system may hold this machine's credentials. Stays until `muster machine rearm`. */
   alarm: z.strictObject({ at, code: z.string(), text: z.string() }).optional(),
   /**
@@ -130,6 +151,7 @@ const stored = z.strictObject({
 /** A machine's status, which the server keeps under `machine/NAME` in its store. */
 export type MachineStatus = Parsed<z.output<typeof stored>>;
 export type AgentStatus = NonNullable<MachineStatus['agent']>;
+export type Install = NonNullable<MachineStatus['install']>;
 export type Alarm = NonNullable<MachineStatus['alarm']>;
 export type Quarantine = NonNullable<MachineStatus['quarantine']>;
 export type Life = NonNullable<MachineStatus['life']>;
@@ -192,6 +214,8 @@ export interface BootSession {
 export interface MachineReport {
   readonly step: ReportStep;
   readonly detail?: string;
+  /** Serial number of the disk from which a system runs that was installed. */
+  readonly disk?: string;
   /** Only with `failed`. */
   readonly logTail?: string;
 }

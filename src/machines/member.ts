@@ -7,7 +7,15 @@ import type { Reason } from '../events/event.ts';
 import type { Entry } from '../resources/catalog.ts';
 import type { Write } from '../store/store.ts';
 import type { Heartbeats } from './heartbeats.ts';
-import type { AgentStatus, Alarm, KnownMachine, Life, MachineStatus, Quarantine } from './machine.ts';
+import type {
+  AgentStatus,
+  Alarm,
+  Install,
+  KnownMachine,
+  Life,
+  MachineStatus,
+  Quarantine,
+} from './machine.ts';
 import type { PhaseEvent } from './phases.ts';
 import type { Evidence, Recognition } from './recognition.ts';
 import type { LiveSession, Sessions } from './sessions.ts';
@@ -30,6 +38,7 @@ export interface StatusChange {
   readonly logTail?: string | undefined;
   readonly agent?: AgentStatus | undefined;
   readonly alarm?: Alarm | undefined;
+  readonly install?: Install | undefined;
   readonly quarantine?: Quarantine | undefined;
   readonly life?: Life | undefined;
 }

@@ -21,6 +21,7 @@ export const DISBELIEF = {
   out_of_order: 'The machine reported a later step of this boot before.',
   impossible: 'A machine in its phase cannot report this.',
   bad_step: 'There is no such step.',
+  not_from_disk: 'The system did not run from the disk on which it was installed.',
 } as const satisfies Record<string, string>;
 
 type DisbeliefCode = keyof typeof DISBELIEF;
@@ -51,6 +52,8 @@ export function judgeReport(facts: {
   readonly step: string;
   /** Whether the address that it came from may speak for the machine. */
   readonly own: boolean;
+  /** It comes from the system of another disk than the one that was written in this session. */
+  readonly otherDisk?: boolean;
 }): Judgement {
   const no = (code: DisbeliefCode): Judgement => ({
     believed: false,
@@ -67,6 +70,7 @@ export function judgeReport(facts: {
   if (session.profile === undefined) return no('no_boot');
   if (!facts.documented) return no('machine_gone');
   if (!own) return no('foreign_address');
+  if (facts.otherDisk && step !== 'failed') return no('not_from_disk');
   const furthest = Math.max(...session.steps.map((one) => SESSION_STEPS.indexOf(one.step)));
   if (SESSION_STEPS.indexOf(step) < furthest) return no('out_of_order');
   if (facts.phase === undefined || transition(facts.phase, step) === null) return no('impossible');

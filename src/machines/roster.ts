@@ -339,7 +339,8 @@ class MemoryRoster implements Roster {
   #withoutDocument(member: MutableMember): void {
     if (member.status.firstSeen === undefined) this.#table.remove(member);
     else {
-      this.move(member, 'removed', { bootsWithoutReady: 0 });
+      // A machine that gets the name later is another one: nobody has released its disks.
+      this.move(member, 'removed', { bootsWithoutReady: 0, install: undefined });
       this.#table.claim(member);
     }
   }

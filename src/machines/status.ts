@@ -4,7 +4,7 @@ import { type Mac, parseMac } from '../base/mac.ts';
 import { MAX_MACS } from './identity.ts';
 import { OUT_STATES } from './life/life.ts';
 import type { BootSession, Identity, MachineStatus } from './machine.ts';
-import { PHASES, SESSION_ENDS, SESSION_STEPS } from './machine.ts';
+import { INSTALL_STATES, PHASES, SESSION_ENDS, SESSION_STEPS } from './machine.ts';
 
 export type Seen = MachineStatus['seen'];
 
@@ -114,6 +114,12 @@ const isLife = (value: unknown): boolean =>
   isTime(value.at) &&
   [value.text, value.by].every(isText);
 
+const isInstall = (value: unknown): boolean =>
+  isObject(value) &&
+  isTime(value.at) &&
+  oneOf(INSTALL_STATES)(value.state) &&
+  ['image', 'disk', 'released', 'step'].every((name) => maybe(value[name], isText));
+
 const SEEN_TEXTS = ['uuid', 'serial', 'manufacturer', 'product', 'assetTag', 'network', 'address'];
 
 function isSeen(seen: unknown): boolean {
@@ -144,6 +150,7 @@ export function readStatus(text: string): MachineStatus | undefined {
     maybe(status.session, isText) &&
     maybe(status.logTail, isText) &&
     maybe(status.agent, isAgent) &&
+    maybe(status.install, isInstall) &&
     maybe(status.alarm, isAlarm) &&
     maybe(status.quarantine, isAlarm) &&
     maybe(status.life, isLife);

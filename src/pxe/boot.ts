@@ -95,7 +95,7 @@ export type ConsoleAnswer = 'kept' | 'refused' | 'later';
  * over.
  */
 export type DiscoveryAnswer =
-  | { readonly do: 'wait' | 'report' | 'reboot' | 'wipe' | 'off'; readonly name: string }
+  | { readonly do: 'wait' | 'report' | 'reboot' | 'wipe' | 'off' | 'install'; readonly name: string }
   | { readonly do: 'gone' };
 
 /** The text of an order to wipe; `refused`: the session or the address is not believed. */
@@ -103,6 +103,27 @@ export type WipeOrderAnswer = { readonly text: string } | 'refused';
 
 /** What becomes of a report about a wipe; see {@link InventoryAnswer}. */
 export type WipeReportAnswer = 'kept' | 'refused' | 'unreadable';
+
+/** What a machine says that installs a system on its disk, and how it reaches us. */
+export interface InstallAsked extends ConfigAsked {
+  /** `pick` with its disks, `failed CODE TEXT`, or `STEP begin|progress|end TEXT`. */
+  readonly text: string;
+}
+
+/**
+ * What an installing machine does next. `disk`: takes that disk, if `mode` allows what it finds
+ * there, and the list with that hash. `wait`: asks again later. `again`: begins again.
+ */
+export type InstallAnswer =
+  | { readonly do: 'go' | 'reboot' | 'again' | 'gone' | 'unknown' }
+  | { readonly do: 'wait'; readonly code: string; readonly text: string }
+  | {
+      readonly do: 'disk';
+      readonly name: string;
+      readonly serial: string;
+      readonly mode: 'blank' | 'released' | 'claimed';
+      readonly sha256: string;
+    };
 
 /** `refused`: the session or the address is not believed; `later`: too many reports at once. */
 export type InventoryAnswer = 'kept' | 'refused' | 'later' | 'unreadable';
@@ -151,6 +172,12 @@ export interface BootService {
   report(session: string, report: MachineReport, peer: string): Promise<ReportAnswer>;
   /** What a machine in the discovery system does next. In memory and in constant time. */
   waits(session: string): DiscoveryAnswer;
+  /** Takes what an installing machine says. Resolves when its changes are durable. */
+  install(session: string, asked: InstallAsked): Promise<InstallAnswer>;
+  /** What is written to the disk, one extent a line; undefined for another session or address. */
+  installList(session: string, asked: ConfigAsked): Promise<string | undefined>;
+  /** The octets of the extent that begins at `at`. */
+  installExtent(session: string, at: number, asked: ConfigAsked): Promise<Buffer | undefined>;
   /** Takes what a machine in the discovery system says it is made of. */
   inventory(session: string, text: string, peer: string): Promise<InventoryAnswer>;
   /** What a machine wipes; resolves when it is durable that it has begun. */

@@ -21,7 +21,7 @@ import {
   networkView,
 } from './check-networks.ts';
 import { checkSharedStatic, checkStatic, reportRepeats } from './check-static.ts';
-import type { ProfileSpec } from './kinds.ts';
+import type { ImageSpec, ProfileSpec } from './kinds.ts';
 import { type Membership, membershipsIn } from './membership.ts';
 import { secretsOf } from './secret-references.ts';
 import { unsaidTrust } from './trust.ts';
@@ -117,6 +117,7 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
       `selects machines of ${arch}, and Image/${image.metadata.name} is for ${image.spec.arch}, so each is held; correct one of the two`,
       { severity: 'warning' },
     );
+  checkHome(profile, image?.spec, found);
   checkFormat(profile, candidates, found);
   checkCommandLine(profile, candidates, found);
   checkInventorySelector(profile, found);
@@ -129,6 +130,23 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
       candidates,
       found,
     );
+}
+
+/** `home` and the image fit, and the disk is named. */
+function checkHome(profile: Candidate<'Profile'>, image: ImageSpec | undefined, found: CrossFault[]): void {
+  const { spec }: { readonly spec: ProfileSpec } = profile.document;
+  const onDisk = spec.home === 'disk';
+  const warn = (path: string, text: string) =>
+    report(found, profile, ['spec', path], text, { severity: 'warning' });
+  if (image !== undefined && onDisk !== (image.disk !== undefined))
+    warn(
+      'home',
+      onDisk
+        ? `has home: disk, and Image/${spec.image} is not that of a disk, so its machines are held; \`muster image add NAME --disk FILE\` makes one`
+        : `does not have home: disk, and Image/${spec.image} is that of a disk, so its machines are held`,
+    );
+  if (!onDisk && spec.installDisk !== undefined) warn('installDisk', 'has no effect without home: disk');
+  if (spec.home === 'ram' && spec.bootDisk !== undefined) warn('bootDisk', 'has no effect with home: ram');
 }
 
 /**

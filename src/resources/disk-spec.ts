@@ -105,6 +105,24 @@ export const bootDisk = z
       'The disk from which a machine of a cluster boots while the boot server does not answer. It keeps the system that the machine last booted from the network. Muster formats it if it is blank; it needs 2 GiB or more. Requires a dataDisk; if both select the same disk, Muster makes two partitions. Machine wins over Profile, and Profile over Cluster.',
   });
 
+export const installDisk = z
+  .strictObject({
+    serial: selectorFields.serial,
+    wwn: z
+      .string()
+      .regex(/^[!-~]{1,96}$/, 'not a world wide name: visible characters without blanks, at most 96')
+      .optional()
+      .meta({ description: 'World wide name of the disk, as `muster get inventory -o yaml` shows it.' }),
+    ...chooses,
+  })
+  .refine(({ serial, wwn, ...disk }) => serial !== undefined || wwn !== undefined || isByInventory(disk), {
+    message: `say which disk: serial, wwn, ${CHOICE.join(', ')}`,
+  })
+  .meta({
+    description:
+      'The disk on which `home: disk` installs the system. The machine reports its disks when it installs, and exactly one has to fit, or `choose` says which; disks at USB do not count without `transport: usb`. A disk with data is left alone until an operator releases it. Machine wins over Profile.',
+  });
+
 /** A partition, as the kernel or udev names it: the name of the disk, and what follows it. */
 const PARTITION =
   /^(\/dev\/(?:(?:sd|vd|hd|xvd)[a-z]+(?=[0-9])|(?:nvme[0-9]+n|mmcblk|nbd|loop|md)[0-9]+(?=p[0-9])|disk\/.+(?=-part[0-9])))(?:p|-part)?[0-9]+$/;

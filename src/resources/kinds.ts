@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { machineBmc, profileBmc, profilePower } from './bmc-spec.ts';
 import { clusterSpec, type kubernetesSpec } from './cluster-spec.ts';
 import { dhcpOptions } from './dhcp-options.ts';
-import { bootDisk, dataDisk, etcdDisk } from './disk-spec.ts';
+import { bootDisk, dataDisk, etcdDisk, installDisk } from './disk-spec.ts';
 import { ipText, kernelArgument, mac, machineMetadata, metadata, name, trust, uuid } from './fields.ts';
 import { type asset, imageSpec } from './image-spec.ts';
 import { inventorySelector } from './inventory-selector.ts';
@@ -50,10 +50,14 @@ const profileSpec = z.strictObject({
     description:
       'image (default): boot the image. disk: boot from the local disk. hold: wait. ignore: do not answer the machine.',
   }),
+  home: z.enum(['ram', 'boot', 'disk']).optional().meta({
+    description:
+      'Where the system of its machines lives. ram: in memory, and a bootDisk is not used. boot: in memory, and the bootDisk, which is then required, keeps what was booted. disk: an image of a whole disk is installed once on the installDisk and boots from there (docs/life.md). Default: boot for machines that have a bootDisk, else ram.',
+  }),
   run: z
     .enum(['ram'])
     .optional()
-    .meta({ description: 'ram: the system runs from memory. Installing to disk is not supported yet.' }),
+    .meta({ description: 'Has no effect; accepted in documents of earlier versions. Write `home`.' }),
   kernelArguments: z
     .array(kernelArgument)
     .optional()
@@ -66,6 +70,7 @@ const profileSpec = z.strictObject({
   dataDisk: dataDisk.optional(),
   etcdDisk: etcdDisk.optional(),
   bootDisk: bootDisk.optional(),
+  installDisk: installDisk.optional(),
   bmc: profileBmc.optional(),
   power: profilePower.optional(),
   config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the profile.' }),
@@ -107,6 +112,7 @@ const machineSpec = z.strictObject({
   dataDisk: dataDisk.optional(),
   etcdDisk: etcdDisk.optional(),
   bootDisk: bootDisk.optional(),
+  installDisk: installDisk.optional(),
   bmc: machineBmc.optional(),
   config: nodeConfig.optional().meta({ description: 'Configuration of this machine.' }),
 });
@@ -155,6 +161,7 @@ export type KubernetesSpec = z.output<typeof kubernetesSpec>;
 export type ClusterSpec = z.output<typeof clusterSpec>;
 export type DataDiskSpec = z.output<typeof dataDisk>;
 export type BootDiskSpec = z.output<typeof bootDisk>;
+export type InstallDiskSpec = z.output<typeof installDisk>;
 export type Asset = z.output<typeof asset>;
 export type PxeOptions = z.output<typeof pxeOptions>;
 export type Metadata = z.output<typeof metadata>;

@@ -31,6 +31,7 @@ const DATA_DISK = at(
 );
 const ETCD_DISK = at('the disk that the agent formats; mounted at /var/lib/etcd', '{serial: ETCD}');
 const BOOT_DISK = at('the disk that keeps kernel, initrd and root image', '{serial: BOOT}');
+const INSTALL_DISK = at('the disk on which the image of a whole disk is installed', '{choose: smallest}');
 const BMC = 'boot host: how it reaches the BMC that powers the machine';
 const TPM = at('boot host: how the TPM of a machine proves itself');
 const META: Readonly<Record<string, Place>> = {
@@ -172,6 +173,8 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.kernel': at('boot script', '{sha256: …}'),
     'spec.initrds': at('boot script', '[{sha256: …}]'),
     'spec.root': at('initrd, which mounts it', '{sha256: …}'),
+    'spec.disk': at('the installDisk of machines with home: disk', '{sha256: …}'),
+    'spec.pieces': at('the installing system, which checks what it fetches', '{sha256: …}'),
     'spec.configFormat': at('boot host: Ignition or cloud-init', 'cloud-init'),
     'spec.cloudInitVersion': at('boot host: how user-data and network-config are written', '"25.1.4"'),
     'spec.ignitionVersion': at('boot host: version of the Ignition config', '"3.4.0"'),
@@ -205,13 +208,15 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     spec: at('the machines of the profile'),
     'spec.image': at('boot script', 'debian-13'),
     'spec.boot': at('boot host: what it answers a machine that boots', 'image'),
-    'spec.run': at('boot host: what its machines boot once'),
+    'spec.home': at('boot host: what its machines boot, and from where', 'disk'),
+    'spec.run': at('nowhere: it has no effect any more', 'ram'),
     'spec.kernelArguments': at('/proc/cmdline', '[console=ttyS0]'),
     'spec.selector': at('boot host: which machines have the profile', '{arch: x86_64}'),
     'spec.trust': TRUST,
     'spec.dataDisk': DATA_DISK,
     'spec.etcdDisk': ETCD_DISK,
     'spec.bootDisk': BOOT_DISK,
+    'spec.installDisk': INSTALL_DISK,
     'spec.power': at(BMC, '{recover: {}}'),
     'spec.bmc': at(BMC, '{credentials: {user: muster, password: {valueFrom: {secret: bmc, key: password}}}}'),
   },
@@ -234,6 +239,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.dataDisk': DATA_DISK,
     'spec.etcdDisk': ETCD_DISK,
     'spec.bootDisk': BOOT_DISK,
+    'spec.installDisk': INSTALL_DISK,
     'spec.bmc': at(BMC, '{address: 10.78.0.10}'),
   },
   Webhook: {

@@ -89,6 +89,7 @@ export function createBoot(
     memberships,
     roster,
     assets,
+    readAsset: (sha256, at, octets) => assets.octets(sha256, at, octets),
     networks: networks.served,
     render,
     events,

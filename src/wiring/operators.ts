@@ -25,6 +25,7 @@ import { countBoots } from '../diagnosis/boot-metrics.ts';
 import { startTraces } from '../diagnosis/trace-export.ts';
 import { acceptMachine } from '../machines/accept.ts';
 import { watchConditions } from '../machines/condition-watch.ts';
+import { orderInstall } from '../machines/install-order.ts';
 import { createLives } from '../machines/life/orders.ts';
 import { readCertificate, type WipeCertificate } from '../machines/life/wipe.ts';
 import type { Member } from '../machines/roster.ts';
@@ -231,6 +232,8 @@ export function operatorDeps(
     membership: clusters.membership,
     waiting: clusters.waiting,
     ...clusters.credentials,
+    install: (machine, release) =>
+      orderInstall({ roster, clock, events, homeOf: boot.service.homeOf }, machine, release),
     quarantine: {
       hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),
       release: (machine) => releaseMachine(quarantine, machine),

@@ -57,6 +57,11 @@ const MACHINE_ANSWERS = {
   inventory: { none: 409, session: 409 },
   wipeOrder: { none: 404, session: 404 },
   wipeReport: { none: 409, session: 409 },
+  // Only sessions that install a system.
+  install: { none: 404, session: 404 },
+  installList: { none: 404, session: 404 },
+  installExtent: { none: 404, session: 404 },
+  reportFrom: { none: 409, session: 409 },
   asset: { none: 404, session: 404 },
   loader: { none: 200, session: 200 },
 } as const satisfies Record<MachineRoute, { readonly none: number; readonly session: number }>;
@@ -187,7 +192,7 @@ describe('where Muster gives the addresses', () => {
       ['session', session],
     ] as const)
       for (const route of Object.keys(MACHINE_ROUTES) as MachineRoute[]) {
-        const file = { sha256: 'a'.repeat(64), name: 'ipxe.efi', what: 'kernel' };
+        const file = { sha256: 'a'.repeat(64), name: 'ipxe.efi', what: 'kernel', disk: 'D', at: '0' };
         const path = machinePath(route, { session: id, boot: id, ...file });
         const form = MACHINE_ROUTES[route].method === 'POST' ? ['-d', 'step=kernel'] : [];
         const answer = MACHINE_ANSWERS[route][proof];

@@ -87,7 +87,10 @@ export function disksOf({ machine, profile, agentCluster }: Parts): {
     etcd: etcdMembers(agentCluster).some((name) => name === machine?.metadata.name)
       ? narrowestDisk('etcdDisk', layers)
       : undefined,
-    boot: deliveryOf(machine) === 'inline' ? undefined : narrowestDisk('bootDisk', layers),
+    boot:
+      deliveryOf(machine) === 'inline' || (profile?.spec.home ?? 'boot') !== 'boot'
+        ? undefined
+        : narrowestDisk('bootDisk', layers),
   };
 }
 

@@ -36,6 +36,8 @@ export interface MachineDeps {
    * @throws {MusterError} E_NOT_FOUND, and what applying a document throws
    */
   readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
+  /** See {@link import('../../machines/install-order.ts').orderInstall}. */
+  readonly install: (name: string, release: string | undefined) => Promise<KnownMachine>;
   readonly pki: { readonly dataKeys: Pick<DataKeys, 'of' | 'remove'> };
   readonly power: { readonly consoles: Pick<Consoles, 'boots' | 'lines'> & Pick<BmcConsoles, 'held'> };
   readonly quarantine: {
@@ -150,6 +152,26 @@ export const MACHINES = [
       const machine = findMachine(params.name, deps);
       if (given.cluster !== undefined) checkJoins(principal, given.cluster);
       return machineView(await deps.accept(machine.name, { ...given, macs: macs.map(macOf) }));
+    },
+  ),
+  operation(
+    'POST /v1/machines/:name/install',
+    {
+      access: 'administer',
+      takes: 'second',
+      summary: 'Lets a machine install its system on its disk at its next boot (`home: disk`).',
+      body: z.strictObject({
+        release: z
+          .string()
+          .regex(/^.{1,96}$/)
+          .optional()
+          .meta({ description: 'Serial number of the disk whose data may go.' }),
+      }),
+      answer: knownMachine,
+    },
+    async ({ params, body }, deps: Pick<MachineDeps, 'roster' | 'install'>) => {
+      const { name } = findMachine(params.name, deps);
+      return machineView(await deps.install(name, body.release));
     },
   ),
   operation(

@@ -63,6 +63,7 @@ export const NO_REPORTS = {
     claim: async () => false,
   },
   dataDiskOf: () => undefined,
+  readAsset: async () => undefined,
 } satisfies Partial<BootDeps>;
 
 const NO_HASH = '0'.repeat(64);

@@ -2,7 +2,9 @@
  * `muster image add` and `muster image build`: upload files, then apply the document that names
  * them.
  */
+import { createHash } from 'node:crypto';
 import path from 'node:path';
+import { piecesText } from '../../artifacts/disk-layout.ts';
 import { MusterError } from '../../base/errors.ts';
 import { assetsOf } from '../../pxe/assets/assets.ts';
 import { parseDocuments, validate } from '../../resources/document.ts';
@@ -12,6 +14,7 @@ import { readTexts } from '../documents/sources.files.ts';
 import { EXIT, type Io, printWarnings } from '../io.ts';
 import { sizeText } from '../output.ts';
 import { withProgress } from '../progress.files.ts';
+import { piecesOf } from './pieces.ts';
 import { type AssetSource, hashOf, localCopy, readBuilt, runRecipe, sourceOf } from './sources.files.ts';
 import { upload } from './upload.ts';
 
@@ -22,6 +25,8 @@ export interface AddOptions extends ServerOptions {
   readonly kernel?: string;
   readonly initrd?: readonly string[];
   readonly root?: string;
+  readonly disk?: string;
+  readonly installer: string;
   readonly sha256?: readonly string[];
   readonly trustOnFirstUse?: boolean;
   readonly os: string;
@@ -56,7 +61,7 @@ export async function add(name: string | undefined, options: AddOptions, io: Io)
       ? await documentPlans(options.filename, options.dir, io.signal)
       : options.from !== undefined
         ? [await builtPlan(options.from, name)]
-        : [await namedPlan(name!, options, io)];
+        : [await namedPlan(name!, options, io, client)];
   try {
     for (const plan of plans) await carryOut(plan, client, io, options.filename === undefined);
     if (options.filename !== undefined) await applyFiles(client, options.filename, io);
@@ -94,7 +99,9 @@ async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): 
   const { document, sources } = plan;
   const { name } = document.metadata;
   for (const sha256 of assetsOf(document.spec)) {
-    const source = sources.get(sha256)!;
+    const source = sources.get(sha256);
+    // Kernel and initrd of the system that installs a disk are there already.
+    if (source === undefined) continue;
     const { size, already } = await withProgress(source.shown, 'continues from here', io, (how) =>
       upload({ client, source, sha256, ...how }),
     );
@@ -146,9 +153,10 @@ async function documentPlans(
 }
 
 function documentPlan(document: Document<'Image'>, directory: string): Plan {
-  const { kernel, initrds = [], root } = document.spec;
+  const { kernel, initrds = [], root, disk, pieces } = document.spec;
   const sources = new Map<string, AssetSource>();
-  for (const asset of [kernel, ...initrds, ...(root ? [root] : [])]) {
+  for (const asset of [kernel, ...initrds, root, disk, pieces]) {
+    if (asset === undefined) continue;
     if (asset.url === undefined)
       throw new MusterError(
         'E_USAGE',
@@ -197,8 +205,9 @@ async function builtPlan(directory: string, name: string | undefined): Promise<P
 }
 
 /** The plan from flags. Each file is hashed here, or the operator gives its hash. */
-async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Plan> {
-  if (options.kernel === undefined) throw new MusterError('E_USAGE', 'an image needs a --kernel');
+async function namedPlan(name: string, options: AddOptions, io: Io, client: ApiClient): Promise<Plan> {
+  if (options.kernel === undefined && options.disk === undefined)
+    throw new MusterError('E_USAGE', 'an image needs a --kernel, or a --disk');
   const known = hashesGiven(options.sha256 ?? []);
   const sources = new Map<string, AssetSource>();
   const copies: (() => Promise<void>)[] = [];
@@ -241,8 +250,12 @@ async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Pla
     return { sha256, name: safeName(text, part), ...(remote ? { url: text } : {}) };
   };
   try {
-    const kernel = await take('kernel', options.kernel);
-    const initrds: Asset[] = [];
+    const disk = options.disk === undefined ? undefined : await take('disk', options.disk);
+    const pieces = disk && (await listOfPieces(options.disk!, sources.get(disk.sha256)!, io.signal));
+    if (pieces) sources.set(pieces.asset.sha256, pieces.source);
+    const installer = options.kernel === undefined ? await installerOf(client, options.installer) : undefined;
+    const kernel = installer?.kernel ?? (await take('kernel', options.kernel!));
+    const initrds: Asset[] = [...(installer?.initrds ?? [])];
     for (const [n, text] of (options.initrd ?? []).entries())
       initrds.push(await take(known.has(`initrd${n}`) || n > 0 ? `initrd${n}` : 'initrd', text));
     const root = options.root === undefined ? undefined : await take('root', options.root);
@@ -255,9 +268,12 @@ async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Pla
       kernel,
       ...(initrds.length > 0 ? { initrds } : {}),
       ...(root ? { root } : {}),
+      ...(disk && pieces ? { disk, pieces: pieces.asset } : {}),
       configFormat: options.configFormat,
       ...(options.cloudInitVersion ? { cloudInitVersion: options.cloudInitVersion } : {}),
-      ...(options.kernelArgument ? { kernelArguments: options.kernelArgument } : {}),
+      ...(options.kernelArgument
+        ? { kernelArguments: options.kernelArgument }
+        : installer?.kernelArguments && { kernelArguments: installer.kernelArguments }),
     });
     return { document, sources, cleanUp };
   } catch (error) {
@@ -266,10 +282,59 @@ async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Pla
   }
 }
 
+/**
+ * Reads the image of a disk and makes the list of its pieces.
+ *
+ * @throws {MusterError} E_DISK_IMAGE for one that cannot be installed
+ */
+async function listOfPieces(
+  shown: string,
+  source: AssetSource,
+  signal: AbortSignal,
+): Promise<{ readonly asset: Asset; readonly source: AssetSource }> {
+  const { pieces, fault } = await piecesOf((await source.read(0, signal)).octets);
+  if (fault !== undefined) throw new MusterError('E_DISK_IMAGE', `${shown} cannot be installed: ${fault}`);
+  const octets = Buffer.from(piecesText(pieces));
+  const sha256 = createHash('sha256').update(octets).digest('hex');
+  const name = 'pieces';
+  return {
+    asset: { sha256, name },
+    source: {
+      shown: `pieces of ${path.basename(shown)}`,
+      remote: false,
+      read: async (offset) => ({
+        offset,
+        total: octets.length,
+        octets: (async function* () {
+          yield octets.subarray(offset);
+        })(),
+      }),
+    },
+  };
+}
+
+/**
+ * The Image whose kernel and initrds install disks.
+ *
+ * @throws {MusterError} E_NOT_FOUND when the boot host has none
+ */
+async function installerOf(client: ApiClient, name: string): Promise<ImageSpec> {
+  const found = client.call<Document<'Image'>>('GET', `/v1/images/${encodeURIComponent(name)}`, {});
+  return (
+    await found.catch((error: unknown) => {
+      if (!(error instanceof MusterError) || error.code !== 'E_NOT_FOUND') throw error;
+      throw new MusterError(
+        'E_NOT_FOUND',
+        `there is no Image "${name}", whose system installs disks: run \`muster image build discovery\` first, or name another one with --installer`,
+      );
+    })
+  ).spec;
+}
+
 function hashesGiven(words: readonly string[]): Map<string, string> {
   const found = new Map<string, string>();
   for (const word of words) {
-    const pair = /^(kernel|initrd[0-9]*|root)=([0-9a-fA-F]{64})$/.exec(word);
+    const pair = /^(kernel|initrd[0-9]*|root|disk)=([0-9a-fA-F]{64})$/.exec(word);
     if (!pair)
       throw new MusterError(
         'E_USAGE',

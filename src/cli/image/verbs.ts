@@ -42,10 +42,12 @@ function bringVerbs(image: Command, io: Io, finish: Finish): void {
         new Option('--initrd <source>', 'initrd: file or URL (repeatable, in order)').argParser(collect),
       )
       .option('--root <source>', 'root image (squashfs): file or URL')
+      .option('--disk <source>', 'image of a whole disk, for `home: disk`: file or URL')
+      .option('--installer <image>', 'with --disk: Image whose kernel and initrd install it', 'discovery')
       .addOption(
         new Option(
           '--sha256 <part=hash>',
-          'expected hash of a part: kernel=…, initrd=… (initrd0=…), root=…; required for every URL',
+          'expected hash of a part: kernel=…, initrd=… (initrd0=…), root=…, disk=…; required for every URL',
         ).argParser(collect),
       )
       .option(
@@ -71,6 +73,10 @@ function bringVerbs(image: Command, io: Io, finish: Finish): void {
     add,
     ['muster image add -f image.yaml', 'fetch every file that Image documents name (url, or --dir)'],
     ['muster image add --from DIRECTORY', 'add what images/NAME/build.sh has built'],
+    [
+      'muster image add NAME --disk disk.raw --config-format cloud-init --cloud-init-version 25.1',
+      'add the image of a disk, which machines install',
+    ],
     [
       'muster image add NAME --kernel vmlinuz --initrd initrd.img --config-format cloud-init',
       'add files, and make a document for them',

@@ -70,3 +70,19 @@ function claimsText({ spec, status: { seen } }: Answer<'POST /v1/machines/:name/
   ].flat();
   return `  its document has: ${taken.join('; ')}\n${said.length === 0 ? '' : `  it also claims: ${said.join('; ')}\n`}`;
 }
+
+/** `muster machine install`: lets a machine install its system at its next boot. */
+export async function install(
+  machine: string,
+  options: ServerOptions & { readonly release?: string },
+  io: Io,
+): Promise<number> {
+  const { release } = options;
+  const { name } = await openClient(options, io).ask('POST /v1/machines/:name/install', {
+    params: { name: machine },
+    body: { ...(release !== undefined && { release }) },
+  });
+  const data = release === undefined ? 'on a blank disk' : `on disk ${release}, whose data may go`;
+  io.out(`machine/${name} installs its system at its next boot, ${data}\n`);
+  return EXIT.ok;
+}

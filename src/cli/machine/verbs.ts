@@ -70,6 +70,7 @@ export const registerMachine: Register = (program, io, finish) => {
     ['muster machine accept m-525400aa0001 --profile worker --name node-1', 'accept an unknown machine'],
     ['muster machine accept node-1', 'let a machine boot again that was held after failed boots'],
   );
+  registerInstall(machine, io, finish);
   registerBmc(machine, io, finish);
   registerTimeline(machine, io, finish);
   registerConsole(machine, io, finish);
@@ -94,6 +95,26 @@ export const registerMachine: Register = (program, io, finish) => {
     'let a machine enrol again after you have looked at why two keys asked in its name',
   ]);
 };
+
+function registerInstall(...[machine, io, finish]: Parameters<Register>): void {
+  const install = withServer(
+    machine
+      .command('install')
+      .summary('install the system of a machine on its disk')
+      .description(
+        'Lets a machine whose Profile has `home: disk` install its system at its next boot, also when it has one. A disk with data is left alone unless --release names it; what is on it is then lost.',
+      )
+      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
+      .option('--release <serial>', 'serial number of the disk whose data may go'),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./machine.ts')).install(name, options, io)),
+  );
+  withExamples(
+    install,
+    ['muster machine install node-1', 'install on a blank disk, at the next boot'],
+    ['muster machine install node-1 --release S4EVNF0M', 'install on a disk whose data may go'],
+  );
+}
 
 function registerTimeline(...[machine, io, finish]: Parameters<Register>): void {
   const timeline = withServer(

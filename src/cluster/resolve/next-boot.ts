@@ -19,8 +19,8 @@ export interface NextBoot {
 }
 
 const ASPECTS: Readonly<Record<Aspect, (one: Case) => unknown>> = {
-  image: ({ image }) => image && [image.spec.kernel, image.spec.initrds, image.spec.root],
-  boot: ({ profile }) => [profile?.spec.boot, profile?.spec.run],
+  image: ({ image }) => image && [image.spec.kernel, image.spec.initrds, image.spec.root, image.spec.disk],
+  boot: ({ profile }) => [profile?.spec.boot, profile?.spec.home],
   'kernel-arguments': ({ image, profile }) => [image?.spec.kernelArguments, profile?.spec.kernelArguments],
   configuration: ({ machine, profile, cluster, image }) => [
     machine.spec.config,

@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Stats } from 'node:fs';
-import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -87,6 +87,8 @@ export interface Assets extends OpenedAssets {
    * @throws {MusterError} E_TOO_LARGE when the file has more than `limit` octets.
    */
   read(sha256: string, limit: number): Promise<Uint8Array | undefined>;
+  /** Octets of a file from `at` on, fewer at its end; undefined when it is not here. */
+  octets(sha256: string, at: number, octets: number): Promise<Buffer | undefined>;
   /**
    * Reads the file again. A file that has changed (a failing disk) is no longer served, is moved to
    * `damaged/HASH` and logged. A file that is gone is no longer served and logged.
@@ -262,6 +264,23 @@ class AssetDirectory implements Assets {
       throw new MusterError('E_TOO_LARGE', `${sha256} has ${file.size} octets, more than ${limit}`);
     return readFile(file.path);
   };
+
+  async octets(sha256: string, at: number, octets: number): Promise<Buffer | undefined> {
+    const file = await this.#present(sha256);
+    if (file === undefined) return undefined;
+    const opened = await open(file.path);
+    try {
+      const buffer = Buffer.allocUnsafe(Math.max(0, Math.min(octets, file.size - at)));
+      for (let read = 0; read < buffer.length; ) {
+        const { bytesRead } = await opened.read(buffer, read, buffer.length - read, at + read);
+        if (bytesRead === 0) return buffer.subarray(0, read);
+        read += bytesRead;
+      }
+      return buffer;
+    } finally {
+      await opened.close();
+    }
+  }
 
   async verify(sha256: string): Promise<Verified> {
     const file = this.#files.get(sha256);

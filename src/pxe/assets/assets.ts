@@ -1,5 +1,5 @@
 /** Files that machines fetch, found by hash or by loader name; implemented by `assets.files.ts`. */
-import type { ImageSpec } from '../../resources/kinds.ts';
+import type { Asset, ImageSpec } from '../../resources/kinds.ts';
 
 /** A file that can be served. */
 export interface ServedFile {
@@ -29,6 +29,14 @@ export interface OpenedAssets extends AssetStore {
 
 /** The hashes of an image's files, each once. */
 export function assetsOf(image: ImageSpec): readonly string[] {
-  const all = [image.kernel, ...(image.initrds ?? []), ...(image.root ? [image.root] : [])];
+  const { kernel, initrds = [], root, disk, pieces } = image;
+  const all = [kernel, ...initrds, root, disk, pieces].filter((asset) => asset !== undefined);
   return [...new Set(all.map(({ sha256 }) => sha256))];
 }
+
+/** An Image of a whole disk. */
+export type DiskImage = ImageSpec & { readonly disk: Asset; readonly pieces: Asset };
+
+/** Whether an Image is that of a whole disk. */
+export const isDiskImage = (image: ImageSpec | undefined): image is DiskImage =>
+  image?.disk !== undefined && image.pieces !== undefined;

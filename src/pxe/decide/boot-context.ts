@@ -47,6 +47,8 @@ export interface BootDeps {
   readonly memberships: Memberships;
   readonly roster: Roster;
   readonly assets: Pick<AssetStore, 'find' | 'loader'>;
+  /** Reads octets of a file, fewer at its end; undefined when it is not here. */
+  readonly readAsset: (sha256: string, at: number, octets: number) => Promise<Buffer | undefined>;
   /** The networks that are served, or a function that returns them if they can change. */
   readonly networks: readonly ServedNetwork[] | (() => readonly ServedNetwork[]);
   readonly render: Render;
@@ -100,6 +102,7 @@ export interface BootContext
     | 'catalog'
     | 'roster'
     | 'assets'
+    | 'readAsset'
     | 'events'
     | 'metrics'
     | 'clock'
@@ -158,7 +161,7 @@ const NOT_A_BOOT_CLIENT: BootDecision = { kind: 'ignore', reason: reason('not_a_
 /** Creates the context. It subscribes to changes of documents until `close`. */
 export function createBootContext(deps: BootDeps): BootContext {
   const { catalog, memberships, roster, assets, networks, render, events, metrics, clock } = deps;
-  const { leasedAddresses, leaseHolder, neighbour, inventories, dataDiskOf } = deps;
+  const { leasedAddresses, leaseHolder, neighbour, inventories, dataDiskOf, readAsset } = deps;
   const agents = bootPart(deps.agents);
   const configurations = createConfigurations({
     catalog,
@@ -196,13 +199,12 @@ export function createBootContext(deps: BootDeps): BootContext {
     catalog,
     roster,
     assets,
+    readAsset,
     events,
     metrics,
     clock,
     agents,
-    leasedAddresses,
-    leaseHolder,
-    neighbour,
+    ...{ leasedAddresses, leaseHolder, neighbour },
     inventories,
     dataDiskOf,
     consoles: deps.consoles,
@@ -352,6 +354,7 @@ function machineAnswer(
         quarantine: member.status.quarantine?.text,
         life: member.status.life,
         discovery: network.discovery,
+        install: member.status.install,
       }
     : unknownOn(network, member.status.bootsWithoutReady);
   const address = reservedAddress(member, network);

@@ -84,18 +84,40 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
   }
   if (verdict.kind === 'discovery' && member) return giveDiscovery(context, live, member, asked, verdict);
   if (verdict.kind === 'disk' && member) {
-    if (!live.given) roster.sessions.promote(live);
-    roster.sessions.mark(live, 'script');
-    roster.saveLater(live);
+    const { session } = await leaveToDisk(context, live, member);
     await settle();
     const { text } = verdict.reason;
     return {
       decision: verdict,
-      session: live.session,
+      session,
       script: writerFor(asked.loader).disk({ machine: subject, reason: text }),
     };
   }
   return refuse(context, live, member, subject, asked, verdict, fresh);
+}
+
+/**
+ * Lets the machine boot from its disk. The first boots after an installation belong to its session,
+ * in which the installed system reports; they are counted until it is ready.
+ */
+async function leaveToDisk(
+  { roster, clock }: BootContext,
+  live: LiveSession,
+  member: Member,
+): Promise<LiveSession> {
+  const { sessions } = roster;
+  const current = sessions.current(member.name);
+  if (member.status.install?.state !== 'written' || current === undefined || !sessions.isLive(current)) {
+    if (!live.given) sessions.promote(live);
+    sessions.mark(live, 'script');
+    roster.saveLater(live);
+    return live;
+  }
+  if (live !== current) sessions.close(live, 'superseded');
+  sessions.expect(current, (clock.monotonic() + CONFIG_TIMEOUT) as Millis);
+  roster.change(member, { bootsWithoutReady: member.status.bootsWithoutReady + 1 });
+  await roster.commit([member], [current]);
+  return current;
 }
 
 /**
@@ -239,9 +261,10 @@ export interface PrepareFor {
 export function prepareFor(context: BootContext, member: Member, on: PrepareFor): Preparation {
   const selection = selectionOf(context, member, on.network?.name);
   const { bootsWithoutReady, alive = false } = on;
-  const { quarantine, life } = member.status;
+  const { quarantine, life, install } = member.status;
   const { discovery } = on.network ?? {};
-  const known = { kind: 'known', selection, bootsWithoutReady, alive, life, discovery } as const;
+  const facts = { bootsWithoutReady, alive, life, discovery, install };
+  const known = { kind: 'known', selection, ...facts } as const;
   const machine: Recognised = { ...known, quarantine: quarantine?.text };
   const outline = judge(machine);
   const settles =

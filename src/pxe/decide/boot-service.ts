@@ -5,7 +5,7 @@ import type { Reason } from '../../events/event.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
 import type { TicketFacts } from '../../machines/tickets.ts';
 import type { Trust } from '../../machines/trust.ts';
-import type { ImageSpec } from '../../resources/kinds.ts';
+import type { ImageSpec, ProfileSpec } from '../../resources/kinds.ts';
 import type { BootService } from '../boot.ts';
 import type { BootTable } from '../firmware/snippets.ts';
 import { type BootDeps, createBootContext } from './boot-context.ts';
@@ -15,6 +15,7 @@ import { chosenDataDisk, disksFor } from './data-disk.ts';
 import { answer, isStranger } from './dhcp-answer.ts';
 import { type ExplainQuestion, type Explanation, explain, renderPreview } from './explain.ts';
 import { inline } from './inline.ts';
+import { createInstalls } from './install.ts';
 import {
   config,
   configurationFiles,
@@ -70,6 +71,8 @@ export interface RunningBootService extends BootService {
   missingFiles(image: ImageSpec): readonly string[];
   /** Whether documents want a disk of a machine encrypted with a key of the boot host. */
   keepsDataKey(machine: string): boolean;
+  /** Where the profile that a machine gets has its system; undefined: not said. */
+  homeOf(machine: string): ProfileSpec['home'];
   /** Why the data disk of a machine cannot be chosen from its inventory; undefined when it can. */
   undecidedDisk(machine: string): string | undefined;
   /** Stops the timer, and no longer follows the documents. */
@@ -80,6 +83,7 @@ export interface RunningBootService extends BootService {
 export function createBootService(deps: BootDeps): RunningBootService {
   const context = createBootContext(deps);
   const reports = reportsBucket();
+  const installs = createInstalls(context);
   let stop: () => void = () => {};
   const tick = (): void => {
     failSilent(context);
@@ -108,6 +112,9 @@ export function createBootService(deps: BootDeps): RunningBootService {
     inline: (session, file, asked) => inline(context, session, file, asked),
     report: (session, given, peer) => report(context, session, given, peer),
     waits: (session) => discoveryAnswer(context, session),
+    install: (session, asked) => installs.say(session, asked),
+    installList: (session, asked) => installs.list(session, asked),
+    installExtent: (session, at, asked) => installs.extent(session, at, asked),
     inventory: (id, text, peer) => takeInventory(context, reports, { id, text, peer }),
     wipeOrder: (session, peer) => wipeOrder(context, session, peer),
     wipeReport: (session, text, peer) => wipeReport(context, { id: session, text, peer }),
@@ -130,6 +137,11 @@ export function createBootService(deps: BootDeps): RunningBootService {
     keepsDataKey(machine) {
       const { data, etcd } = disksNow(machine) ?? {};
       return data?.encrypt === 'boot-host' || etcd?.encrypt === 'boot-host';
+    },
+    homeOf(machine) {
+      const member = context.roster.get(machine);
+      const found = member && selectionOf(context, member, member.status.seen.network);
+      return found?.kind === 'selected' ? found.profile.spec.home : undefined;
     },
     undecidedDisk(machine) {
       const disks = disksNow(machine);

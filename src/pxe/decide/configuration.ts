@@ -135,7 +135,20 @@ function agentLayerOf(
   parts: Parts,
   { member, session, baseUrl, ticketed, plan }: ConfigurationOf,
 ): ConfigLayer | ConfigurationResult | undefined {
+  const home = parts.profile?.spec.home;
+  if (home === 'boot' && disksOf(parts).boot === undefined)
+    return reference(
+      'the profile has `home: boot`, and the machine has no bootDisk, or is of no cluster; name its bootDisk, or write `home: ram`',
+    );
+  if (home === 'disk' && (parts.machine?.spec.installDisk ?? parts.profile?.spec.installDisk) === undefined)
+    return reference('the profile has `home: disk`, and neither it nor the machine names an installDisk');
   if (!getsAgent(parts)) return undefined;
+  // The ticket that its configuration carries ends with this boot, and the installed system is the
+  // next one.
+  if (home === 'disk')
+    return reference(
+      'a machine of a cluster cannot have `home: disk` yet; write `home: ram` or `home: boot`',
+    );
   const disks = disksOf(parts);
   const { data, etcd, boot } = disks;
   const { image } = parts;

@@ -7,7 +7,7 @@
 
 import type { Mac } from '../../base/mac.ts';
 import type { Reason } from '../../events/event.ts';
-import type { Life } from '../../machines/machine.ts';
+import type { Install, Life } from '../../machines/machine.ts';
 import type { Recognition } from '../../machines/recognition.ts';
 import type { Selection } from '../../machines/select.ts';
 import type { NetworkSpec } from '../../resources/kinds.ts';
@@ -62,6 +62,8 @@ export type Recognised =
       readonly life?: Life | undefined;
       /** The Image of the discovery system on its network. */
       readonly discovery?: string | undefined;
+      /** How far the installation on its disk has come. */
+      readonly install?: Install | undefined;
       /** The machine's agent was heard so recently that the machine cannot be booting now. */
       readonly alive?: boolean;
     };
@@ -73,7 +75,10 @@ export interface Readiness {
   /** The machine's processor; undefined when it is not known. */
   readonly arch?: 'x86_64' | 'aarch64' | undefined;
   /** The processor of the profile's image, or why it cannot be booted. */
-  readonly image?: { readonly arch: 'x86_64' | 'aarch64' } | { readonly missing: string } | undefined;
+  readonly image?:
+    | { readonly arch: 'x86_64' | 'aarch64'; readonly disk?: boolean }
+    | { readonly missing: string }
+    | undefined;
   /** Why the configuration does not render. */
   readonly configFault?: string | undefined;
   /** A loader that a document demands and that is not installed. */
@@ -113,19 +118,37 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
   if (machine.alive) return hold('alive');
   if (boot === 'hold') return hold('profile_holds', `(${profile.name})`);
   if (boot === 'disk') return { kind: 'disk', reason: reason('profile_disk', `(${profile.name})`) };
+  const onDisk = profile.spec.home === 'disk';
+  const { state, disk } = machine.install ?? {};
+  const fromDisk: Verdict = { kind: 'disk', reason: reason('installed', `(${profile.name}, disk ${disk})`) };
+  if (onDisk && state === 'installed') return fromDisk;
   if (machine.bootsWithoutReady >= BOOT_LIMIT)
     return hold('boot_loop', `(${machine.bootsWithoutReady} boots)`);
+  if (onDisk && state === 'written') return fromDisk;
   const image = profile.spec.image;
   if (image === undefined) return hold('image_missing', `Profile "${profile.name}" names no image.`);
   if (readiness.image !== undefined) {
     if ('missing' in readiness.image) return hold('image_missing', readiness.image.missing);
+    const { disk: ofDisk = false } = readiness.image;
+    if (ofDisk !== onDisk)
+      return hold(
+        'home_unfit',
+        onDisk
+          ? `Profile "${profile.name}" has home: disk, and image "${image}" is not that of a disk.`
+          : `Image "${image}" is that of a disk, and profile "${profile.name}" does not have home: disk.`,
+      );
     if (readiness.arch !== undefined && readiness.arch !== readiness.image.arch)
       return hold('arch_mismatch', `(image ${image}: ${readiness.image.arch}, machine: ${readiness.arch})`);
   }
   if (readiness.loaderMissing !== undefined)
     return hold('loader_missing', `It is "${readiness.loaderMissing}".`);
   if (readiness.configFault !== undefined) return hold('config_invalid', readiness.configFault);
-  return { kind: 'script', profile: profile.name, image, reason: reason('boots_profile') };
+  return {
+    kind: 'script',
+    profile: profile.name,
+    image,
+    reason: reason(onDisk ? 'installs' : 'boots_profile'),
+  };
 }
 
 /** A machine on a network that no document knows. */
@@ -315,8 +338,12 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
       return 'install a loader with HTTP, or name another one with pxe.loader';
     case 'network_off':
       return 'set dhcp.mode of the Network document';
+    case 'home_unfit':
+      return 'correct home or image of the profile (muster image add NAME --disk FILE makes an image of a disk)';
     case 'boots_profile':
     case 'wipes':
+    case 'installs':
+    case 'installed':
     case 'chainload':
     case 'fetch_script':
     case 'not_a_boot_client':

@@ -23,6 +23,10 @@ export const REASONS = {
   profile_holds: 'The profile says hold.',
   profile_ignores: 'The profile says ignore.',
   profile_disk: 'The profile says to boot from disk.',
+  installs:
+    'The profile has its system on disk, and the machine has none yet: it boots the system that installs it.',
+  installed: 'The system is installed on its disk.',
+  home_unfit: 'Where the profile has its system, and its image, do not fit.',
   boot_loop:
     'The machine booted too often without ever reporting ready. `muster machine accept` resets the count.',
   quarantined: 'An operator put the machine in quarantine: it gets nothing.',

@@ -1,5 +1,6 @@
 /** Whether an image can be booted from here. */
 import type { Asset, ImageSpec } from '../../resources/kinds.ts';
+import { isDiskImage } from '../assets/assets.ts';
 import type { BootContext } from './boot-context.ts';
 import type { Readiness } from './decide.ts';
 
@@ -11,7 +12,7 @@ export function imageState(
   const image = context.catalog.get('Image', name)?.document.spec;
   if (image === undefined) return { missing: `Image "${name}" does not exist.` };
   const missing = missingAsset(context, name, image);
-  return missing === undefined ? { arch: image.arch } : { missing };
+  return missing === undefined ? { arch: image.arch, disk: isDiskImage(image) } : { missing };
 }
 
 /** Which files of the image are not here, as a sentence; undefined when all of them are. */
@@ -20,6 +21,8 @@ function missingAsset({ assets }: Pick<BootContext, 'assets'>, name: string, ima
     ['kernel', image.kernel],
     ...(image.initrds ?? []).map((asset) => ['initrd', asset] as const),
     ...(image.root ? [['root image', image.root] as const] : []),
+    ...(image.disk ? [['disk', image.disk] as const] : []),
+    ...(image.pieces ? [['list of pieces', image.pieces] as const] : []),
   ];
   const lacking = files.filter(([, asset]) => assets.find(asset.sha256) === undefined);
   return lacking.length === 0

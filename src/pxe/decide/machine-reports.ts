@@ -6,9 +6,10 @@ import { consolePart, withoutSecrets } from '../../machines/console.ts';
 import { printable } from '../../machines/identity.ts';
 import { type MachineReport, REPORT_STEPS } from '../../machines/machine.ts';
 import { type Disbelief, judgeReport, logTail, MAX_DETAIL } from '../../machines/reports.ts';
-import type { Member } from '../../machines/roster.ts';
+import type { Member, StatusChange } from '../../machines/roster.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { TicketFacts } from '../../machines/tickets.ts';
+import { serialWord } from '../../resources/disk-spec.ts';
 import type { ConfigAnswer, ConfigAsked, ConfigFile, ConsoleAnswer, ReportAnswer } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { addressOf, type BootContext, isInline } from './boot-context.ts';
@@ -150,6 +151,7 @@ export async function report(
     phase: member?.status.phase,
     step: given.step,
     own: live !== undefined && member !== undefined && speaksFor(context, live, plainAddress(peer)),
+    otherDisk: live !== undefined && member !== undefined && isFromOtherDisk(context, live, member, given),
   });
   const step = REPORT_STEPS.includes(given.step) ? given.step : 'other';
   const disbelieve = (why: Disbelief): ReportAnswer => {
@@ -170,6 +172,18 @@ export async function report(
   // A report may be repeated because the first one could not be stored.
   await roster.commit(member ? [member] : [], [live!]);
   return { believed: true, subject };
+}
+
+/** Whether a session installs a system, and the report is not of that system from its disk. */
+function isFromOtherDisk(
+  { catalog }: BootContext,
+  { session }: LiveSession,
+  { status: { install } }: Member,
+  { disk = '' }: MachineReport,
+): boolean {
+  if (catalog.get('Image', session.image ?? '')?.document.spec.disk === undefined) return false;
+  const written = install?.state === 'written' || install?.state === 'installed';
+  return !written || install.disk !== serialWord(disk);
 }
 
 /**
@@ -287,7 +301,7 @@ function believe(context: BootContext, live: LiveSession, member: Member, given:
     roster.sessions.expect(live, (context.clock.monotonic() + timeoutOf(context, live)) as Millis);
   roster.move(member, step, {
     session: live.session.id,
-    ...(step === 'ready' ? { bootsWithoutReady: 0 } : {}),
+    ...(step === 'ready' ? { bootsWithoutReady: 0, ...installedNow(member) } : {}),
     ...(step === 'failed'
       ? {
           reason: { code: 'reported', text: detail || 'The machine reported that its boot failed.' },
@@ -302,6 +316,10 @@ function believe(context: BootContext, live: LiveSession, member: Member, given:
     fields: { step, ...(detail ? { detail } : {}) },
   });
 }
+
+/** An installation counts once the system reports that it is ready. */
+const installedNow = ({ status: { install } }: Member): Pick<StatusChange, 'install'> =>
+  install?.state === 'written' ? { install: { ...install, state: 'installed' } } : {};
 
 /** How long the machine of this session may be silent. */
 function timeoutOf(context: BootContext, live: LiveSession): Millis {

@@ -8,6 +8,7 @@ import { TokenBucket } from '../../base/token-bucket.ts';
 import { readInventory } from '../../machines/inventory.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
+import { isDiskImage } from '../assets/assets.ts';
 import type { DiscoveryAnswer, InventoryAnswer } from '../boot.ts';
 import type { BootContext } from './boot-context.ts';
 import { speaksFor } from './machine-reports.ts';
@@ -27,6 +28,10 @@ export function discoveryAnswer(context: BootContext, id: string): DiscoveryAnsw
   const { roster, events, clock } = context;
   const { sessions } = roster;
   const live = sessions.get(id);
+  if (live?.given && sessions.isLive(live) && live.session.discovery !== true) {
+    const image = context.catalog.get('Image', live.session.image ?? '')?.document.spec;
+    if (isDiskImage(image)) return { do: 'install', name: live.session.machine };
+  }
   if (live?.session.discovery !== true) return { do: 'gone' };
   const { machine } = live.session;
   const member = roster.get(machine);

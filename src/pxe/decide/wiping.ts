@@ -76,6 +76,8 @@ export async function wipeReport(
     failed ?? `${report.disks.filter(({ result }) => result === 'done').length} disks, ${wipe.level}`;
   context.roster.change(member, {
     life: { ...life, state, at: context.clock.now(), text: `${why}. ${life.text}` },
+    // What was installed is gone.
+    ...(failed === undefined && { install: undefined }),
   });
   const put = { key: KEYS.wipe.key(member.name, wipe.id), put: JSON.stringify(certificate) };
   await context.roster.commit([member], [live], [put]);

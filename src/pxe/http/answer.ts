@@ -1,10 +1,10 @@
 /** Answers to machines, as values. */
 
-/** An answer whose body is a text. */
+/** An answer whose body is in memory: a text, or octets of an installation. */
 export interface Answer {
   readonly status: number;
   readonly contentType: string;
-  readonly body: string;
+  readonly body: string | Buffer;
   readonly headers?: readonly (readonly [string, string])[];
 }
 

@@ -37,13 +37,15 @@ const CACHED_STEP = 16 * 1024;
  * http-empty-header). HEAD gets the same without the body. Returns the status.
  */
 export function send(response: ServerResponse, answer: Answer): number {
-  const length = Buffer.byteLength(answer.body, 'utf8');
+  const { body } = answer;
+  const length = typeof body === 'string' ? Buffer.byteLength(body, 'utf8') : body.length;
   const headers = ['content-type', answer.contentType, CONTENT_LENGTH, String(length)];
   for (const [name, value] of answer.headers ?? []) headers.push(name, value);
   response.writeHead(answer.status, headers);
   // Node writes head and body of a text in one call, and copies a Latin-1 text octet by octet.
   if (response.req.method === 'HEAD') response.end();
-  else response.end(answer.body, length === answer.body.length ? 'latin1' : 'utf8');
+  else if (typeof body === 'string') response.end(body, length === body.length ? 'latin1' : 'utf8');
+  else response.end(body);
   return answer.status;
 }
 

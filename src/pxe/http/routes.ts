@@ -52,6 +52,12 @@ export const MACHINE_ROUTES = {
     path: '/boot/:session/report',
     about: 'Report of a machine: form fields step (kernel, configured, ready, failed), detail, log.',
   },
+  reportFrom: {
+    method: 'POST',
+    path: '/boot/:session/from/:disk/report',
+    about:
+      'As `report`, of a system that was installed: `disk` is the serial number of the disk that it runs from.',
+  },
   console: {
     method: 'POST',
     path: '/boot/:session/console',
@@ -61,7 +67,23 @@ export const MACHINE_ROUTES = {
     method: 'GET',
     path: '/boot/:session/wait',
     about:
-      'What a machine in the discovery system does: wait, report (its inventory), wipe, reboot or off, and its name.',
+      'What a machine in the discovery system does: wait, report (its inventory), wipe, install, reboot or off, and its name.',
+  },
+  install: {
+    method: 'POST',
+    path: '/boot/:session/install',
+    about:
+      'What a machine says that installs a system on its disk: `pick` and its disks, a step that begins or ends, or why it failed. The answer is what it does next.',
+  },
+  installList: {
+    method: 'GET',
+    path: '/boot/:session/install/list',
+    about: 'What is written to the disk: offset, octets, SHA-256 and part of each extent, one a line.',
+  },
+  installExtent: {
+    method: 'GET',
+    path: '/boot/:session/install/at/:at',
+    about: 'The octets of the extent at that offset.',
   },
   inventory: {
     method: 'POST',

@@ -31,6 +31,9 @@ export interface ServeDeps {
     | 'inventory'
     | 'wipeOrder'
     | 'wipeReport'
+    | 'install'
+    | 'installList'
+    | 'installExtent'
   >;
   readonly assets: OpenedAssets;
   /** The machine that has an address, for events about files. */
@@ -100,11 +103,21 @@ export async function serve(
     case 'ignition':
       return send(response, await config('ignition', params.session!, request, context));
     case 'report':
-      return send(response, await report(params.session!, request, response, context));
+    case 'reportFrom':
+      return send(response, await report(params, request, response, context));
     case 'console':
       return send(response, await consoleLines(params.session!, request, response, context));
     case 'waits':
       return send(response, waits(params.session!, context));
+    case 'install':
+      return send(response, await install(params.session!, request, response, context));
+    case 'installList':
+      return send(response, await installed(context.boot.installList(params.session!, context)));
+    case 'installExtent':
+      return send(
+        response,
+        await installed(context.boot.installExtent(params.session!, Number(params.at), context)),
+      );
     case 'inventory':
       return send(response, await inventory(params.session!, request, response, context));
     case 'wipeOrder':
@@ -164,7 +177,7 @@ async function config(
 }
 
 async function report(
-  session: string,
+  { session, disk }: Readonly<Record<string, string>>,
   request: IncomingMessage,
   response: ServerResponse,
   context: ServeContext,
@@ -174,7 +187,11 @@ async function report(
     return tooLarge(response, 'a report', context.limits.bodyBytes, "; send the log's tail");
   const given = reportIn(body);
   if (typeof given === 'string') return textAnswer(400, `E_USAGE: ${given}.`);
-  const answer = await context.boot.report(session, given, context.peer);
+  const answer = await context.boot.report(
+    session!,
+    { ...given, ...(disk !== undefined && { disk }) },
+    context.peer,
+  );
   // A status below 500 tells the machine not to repeat the report.
   return answer.believed
     ? textAnswer(200, 'recorded')
@@ -241,6 +258,37 @@ async function wipeReport(
   return kept === 'unreadable'
     ? textAnswer(400, 'E_USAGE: no report of a wipe.')
     : textAnswer(409, 'not kept: the boot session or the address is another one');
+}
+
+async function install(
+  session: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: ServeContext,
+): Promise<Answer> {
+  const text = await readBody(request, MAX_INVENTORY_OCTETS);
+  if (text === undefined) return tooLarge(response, 'a step of an installation', MAX_INVENTORY_OCTETS);
+  const { peer, baseUrl } = context;
+  const answer = await context.boot.install(session, { text, peer, baseUrl });
+  switch (answer.do) {
+    case 'disk':
+      return textAnswer(200, `disk ${answer.name} ${answer.serial} ${answer.mode} ${answer.sha256}`);
+    case 'wait':
+      return textAnswer(200, `wait ${answer.code} ${answer.text}`);
+    case 'gone':
+      return textAnswer(404, 'E_NOT_FOUND: no machine installs in this boot session.');
+    case 'unknown':
+      return textAnswer(400, 'E_USAGE: no step of an installation.');
+    default:
+      return textAnswer(200, answer.do);
+  }
+}
+
+/** The answer with octets of an installation. They hold the configuration of the machine. */
+async function installed(given: Promise<string | Buffer | undefined>): Promise<Answer> {
+  const body = await given;
+  if (body === undefined) return textAnswer(404, 'E_NOT_FOUND: no machine installs this in this session.');
+  return { status: 200, contentType: 'application/octet-stream', body };
 }
 
 /** The answer to a body that was not read to its end; the connection is of no use after it. */

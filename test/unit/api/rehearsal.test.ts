@@ -117,6 +117,7 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
   ['POST /v1/machines/node-1/accept', { json: {}, would: 'put machine/node-1' }],
   ['POST /v1/machines/node-1/rearm', { would: 'put machine/node-1' }],
   ['POST /v1/machines/node-1/approve', { json: { code: '7QK-3FD' }, would: 'E_AGENT_WAIT' }],
+  ['POST /v1/machines/node-1/install', { json: {}, would: 'E_HOME' }],
   ['POST /v1/machines/node-1/quarantine', { json: { reason: 'lost' }, would: 'put machine/node-1' }],
   ['POST /v1/machines/node-1/release', { would: 'put machine/node-1' }],
   ['POST /v1/machines/node-1/release', { would: 'E_CONFLICT' }],

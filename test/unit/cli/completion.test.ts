@@ -35,6 +35,7 @@ describe('completion offers', () => {
         'console',
         'data-keys',
         'identify',
+        'install',
         'life',
         'quarantine',
         'rearm',

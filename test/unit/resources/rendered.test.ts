@@ -116,6 +116,7 @@ const HOOKS = 'test/unit/cluster/change/hooks.test.ts';
 const ASKED = 'test/unit/cluster/change/hooks-asked.test.ts';
 const TPM = 'test/peers/agent-tpm.test.ts';
 const ADD = 'test/unit/cli/image-add.test.ts';
+const INSTALL = 'test/peers/install-rig.ts';
 const ADDONS = 'test/unit/cli/addons.test.ts';
 
 /**
@@ -138,6 +139,21 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'Image: spec.kernel.url': ADD,
   'Image: spec.initrds[].url': ADD,
   'Image: spec.root.url': ADD,
+  ...Object.fromEntries(
+    ['disk', 'pieces'].flatMap((file) => [
+      [`Image: spec.${file}.url`, ADD],
+      [`Image: spec.${file}.name`, ADD],
+      [`Image: spec.${file}.sha256`, INSTALL],
+    ]),
+  ),
+  ...Object.fromEntries(
+    ['Profile', 'Machine'].flatMap((kind) =>
+      ['serial', 'wwn', 'size.min', 'size.max', 'rotational', 'transport', 'model', 'choose'].map((field) => [
+        `${kind}: spec.installDisk.${field}`,
+        'test/unit/machines/install-disk.test.ts',
+      ]),
+    ),
+  ),
   'Image: spec.programs': 'test/unit/cluster/resolve/check-documents.test.ts',
   'Cluster: spec.kubernetes.nodes[].labelsFromFacts': 'test/unit/cluster/joining/node-keeper.test.ts',
   'Cluster: spec.kubernetes.nodes[].maxUnavailable': 'test/unit/cluster/change/groups.test.ts',
@@ -202,7 +218,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
 };
 
 /** Settings that are only shown to people, as their descriptions say. */
-const SHOWN_ONLY = ['version', 'kernel.size', 'initrds[].size', 'root.size'].map(
+const SHOWN_ONLY = ['version', 'kernel.size', 'initrds[].size', 'root.size', 'disk.size', 'pieces.size'].map(
   (name) => `Image: spec.${name}`,
 );
 

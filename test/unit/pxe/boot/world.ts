@@ -15,6 +15,7 @@ import type { Identity } from '../../../../src/machines/machine.ts';
 import type { Roster } from '../../../../src/machines/roster.ts';
 import { openSecrets } from '../../../../src/pki/secrets.ts';
 import type { Vault } from '../../../../src/pki/vault.ts';
+import type { Assets } from '../../../../src/pxe/assets/assets.files.ts';
 import type { AssetStore } from '../../../../src/pxe/assets/assets.ts';
 import type { BootAnswer, BootStep, ScriptAnswer } from '../../../../src/pxe/boot.ts';
 import type { BootClient } from '../../../../src/pxe/client.ts';
@@ -119,6 +120,8 @@ export async function world(
     clock?: ManualClock | undefined;
     assets?: Set<string>;
     leases?: Map<Mac, string>;
+    /** Files of a real store, instead of names that are present. */
+    files?: Assets;
     dataDiskOf?: (machine: string) => string | undefined;
     /** Opens the agents with these parts. */
     agents?: (parts: AgentsDeps & Awaited<ReturnType<typeof openRecords>>) => Promise<AgentBoot>;
@@ -166,6 +169,10 @@ export async function world(
     metrics,
     clock,
     inventories,
+    ...(kept.files && {
+      assets: kept.files,
+      readAsset: (sha256: string, at: number, octets: number) => kept.files!.octets(sha256, at, octets),
+    }),
     ...(kept.dataDiskOf && { dataDiskOf: kept.dataDiskOf }),
     leasedAddresses: (mac) => [leases.get(mac) ?? []].flat(),
     leaseHolder: (address) => [...leases].find(([, leased]) => leased === address)?.[0],
@@ -218,7 +225,7 @@ export async function world(
       boot.close();
       unfollow();
       await closing.disposeAsync();
-      return world([], { store, vault, clock, assets, leases });
+      return world([], { store, vault, clock, assets, leases, ...(kept.files && { files: kept.files }) });
     },
   };
 }

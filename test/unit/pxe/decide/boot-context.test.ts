@@ -43,6 +43,7 @@ describe('the boot context', () => {
     consoles: unused('consoles'),
     inventories: unused('inventories'),
     dataDiskOf: () => undefined,
+    readAsset: async () => undefined,
     // Other parts of the daemon, which must not be reachable from here.
     pki: { secret: 'of all clusters' },
     tokens: { secret: 'of all joining nodes' },
@@ -73,6 +74,7 @@ describe('the boot context', () => {
       'neighbour',
       'profiles',
       'pxeFor',
+      'readAsset',
       'roster',
       'servedNetworks',
       'withoutReservation',

@@ -29,6 +29,9 @@ const known = (selection: Selection, bootsWithoutReady = 0): Recognised => ({
   bootsWithoutReady,
 });
 const boots = selected({ image: 'debian' });
+const onDisk = selected({ image: 'server', home: 'disk' });
+const on = (state: 'ordered' | 'writing' | 'written' | 'installed', bootsWithoutReady = 0) =>
+  ({ ...known(onDisk, bootsWithoutReady), install: { at: 0, state, disk: 'D' } }) as Recognised;
 const script: Verdict = judge(known(boots));
 const hold: Verdict = judge({ kind: 'unknown' });
 const everything = () => true;
@@ -53,6 +56,14 @@ describe('the verdict on a machine', () => {
     [known(boots), { image: { arch: 'x86_64' }, arch: 'x86_64' }, 'script', 'boots_profile'],
     [known(boots), { configFault: 'no such variable' }, 'hold', 'config_invalid'],
     [known(boots), { loaderMissing: 'own.efi' }, 'hold', 'loader_missing'],
+    [known(onDisk), { image: { arch: 'x86_64', disk: true } }, 'script', 'installs'],
+    [known(onDisk), { image: { arch: 'x86_64' } }, 'hold', 'home_unfit'],
+    [known(boots), { image: { arch: 'x86_64', disk: true } }, 'hold', 'home_unfit'],
+    [on('ordered'), { image: { arch: 'x86_64', disk: true } }, 'script', 'installs'],
+    [on('writing'), { image: { arch: 'x86_64', disk: true } }, 'script', 'installs'],
+    [on('written'), {}, 'disk', 'installed'],
+    [on('written', BOOT_LIMIT), {}, 'hold', 'boot_loop'],
+    [on('installed', BOOT_LIMIT), {}, 'disk', 'installed'],
     [known(boots, BOOT_LIMIT - 1), {}, 'script', 'boots_profile'],
     [known(boots, BOOT_LIMIT), {}, 'hold', 'boot_loop'],
     [known(boots, BOOT_LIMIT + 7), { image: { missing: 'x' } }, 'hold', 'boot_loop'],
@@ -80,6 +91,8 @@ describe('the verdict on a machine', () => {
       'fetch_script',
       'not_a_boot_client',
       'profile_disk',
+      'installs',
+      'installed',
     ];
     for (const code of Object.keys(REASONS) as ReasonCode[]) {
       const text = remedy({ code, text: '' }, { subject: 'node-1', recorded: true });

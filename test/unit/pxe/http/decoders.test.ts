@@ -16,6 +16,8 @@ describe('routes', () => {
       sha256: 'a'.repeat(64),
       name: 'vmlinuz+1.x',
       what: 'kernel',
+      disk: 'S4EVNF0M',
+      at: '4194304',
     };
     for (const route of Object.keys(MACHINE_ROUTES) as (keyof typeof MACHINE_ROUTES)[])
       expect(parseTarget(`${machinePath(route, params)}?a=b#c`)).toMatchObject({

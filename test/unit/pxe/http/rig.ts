@@ -86,6 +86,9 @@ export async function rig(
     inventory: async () => 'refused',
     wipeOrder: async () => 'refused',
     wipeReport: async () => 'refused',
+    install: async () => ({ do: 'gone' }),
+    installList: async () => undefined,
+    installExtent: async () => undefined,
     console: async () => 'refused',
     needs: (hash) => needed.has(hash),
     async script(request) {
