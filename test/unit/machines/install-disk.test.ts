@@ -43,11 +43,16 @@ test('without choose, several disks that fit are refused with a list of them', (
 
 test('no disk that fits is refused, and one without a serial number', () => {
   expect(picked({ serial: 'GONE' })).toMatch(/^no disk fits installDisk/);
-  expect(picked({ choose: 'smallest' }, [{ name: 'vda', bytes: 1e9, rotational: true }])).toMatch(/no serial number/);
+  expect(picked({ choose: 'smallest' }, [{ name: 'vda', bytes: 1e9, rotational: true }])).toMatch(
+    /no serial number/,
+  );
 });
 
 test('a disk is refused when another one has its serial number, also one that does not fit', () => {
-  const twins = [disk('sda', { bytes: 100e9, serial: 'TWIN' }), disk('sdb', { bytes: 900e9, serial: 'TWIN' })];
+  const twins = [
+    disk('sda', { bytes: 100e9, serial: 'TWIN' }),
+    disk('sdb', { bytes: 900e9, serial: 'TWIN' }),
+  ];
   expect(picked({ choose: 'smallest' }, twins)).toMatch(/several disks have the serial number TWIN/);
   expect(picked({ size: { max: '200GB' } }, twins)).toMatch(/several disks have the serial number TWIN/);
 });
