@@ -2,7 +2,8 @@
 # The discovery system, for a machine that no document knows: reports what the machine is made of,
 # shows on every console who it is, and waits. It mounts no disk. It writes to disks only where the
 # boot host orders a wipe. When the boot host says so, it reboots or switches the machine off.
-# For a machine whose profile has `home: disk` and an image of a disk, it installs that (install.sh).
+# For a machine whose profile has `home: disk` and an image of a disk, it installs that
+# (install.sh).
 # shellcheck disable=SC3028 # busybox's shell has RANDOM
 export PATH=/bin
 

@@ -92,6 +92,7 @@ describe('the verdict on a machine', () => {
       'not_a_boot_client',
       'profile_disk',
       'installs',
+      'wipes',
       'installed',
     ];
     for (const code of Object.keys(REASONS) as ReasonCode[]) {
