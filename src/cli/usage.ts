@@ -38,7 +38,7 @@ const REBOOT =
 const REINSTALL =
   'machines run from memory: reboot it, and it boots the image that its profile names; `muster explain MACHINE` shows which';
 const WIPE =
-  '`muster machine wipe NAME --level overwrite` wipes one that is out of use; `muster cluster remove-node --help` says what is cleared when one leaves its cluster';
+  '`muster machine wipe NAME --level overwrite --reason TEXT --confirm NAME` wipes one that is out of use; `muster cluster remove-node --help` says what is cleared when one leaves its cluster';
 const EDIT = '`muster edit machine NAME` changes its document';
 const INVITE = '`muster operator invite NAME` makes a link with which somebody sets a new password';
 const KUBECTL = 'that is done with kubectl: `muster kubeconfig CLUSTER` prints a kubeconfig for it';

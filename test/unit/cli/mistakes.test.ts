@@ -121,7 +121,11 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ['reimage node-1', 2, 'machines run from memory: reboot it'],
   ['machine reboot node-1', 2, '`muster cluster roll CLUSTER` reboots'],
   ['machine power node-1', 2, '`muster power on MACHINE` switches one on'],
-  ['wipe node-1', 2, '`muster machine wipe NAME --level overwrite` wipes one that is out of use'],
+  [
+    'wipe node-1',
+    2,
+    '`muster machine wipe NAME --level overwrite --reason TEXT --confirm NAME` wipes one that is out of use',
+  ],
   ['machine rename node-1 node-7', 2, '`muster edit machine NAME` changes its document'],
   ['machine quarantine cp1', 2, 'write `muster machine quarantine cp1 --reason TEXT`'],
   ['operator add eve', 2, 'write `muster operator add eve --role ROLE`'],
