@@ -134,7 +134,7 @@ export function conditionIn(
 }
 
 /** The address of the first lease of a machine's hardware addresses. */
-function leasedAddress(member: Member | undefined, leases: Deps['leases']): string | undefined {
+export function leasedAddress(member: Member | undefined, leases: Deps['leases']): string | undefined {
   const macs = [...(member?.entry?.document.spec.macs ?? []), ...(member?.status.seen.macs ?? [])];
   for (const mac of macs) {
     const address = leases.addressOf(mac as Mac);

@@ -162,5 +162,9 @@ export function nthAddress(network: IpNetwork, n: number): Ip {
   return { family, value: value + BigInt(n) };
 }
 
+/** The address of a list at which a host is reached first: IPv4 where there is one. */
+export const ipv4First = (texts: readonly string[]): string | undefined =>
+  texts.find((text) => !text.includes(':')) ?? texts[0];
+
 /** Formats a host for a URL: an IPv6 address gets brackets. */
 export const urlHost = (text: string): string => (text.includes(':') ? `[${text}]` : text);

@@ -55,6 +55,9 @@ export const withServer = (command: Command): Command =>
     .addOption(new Option('--socket <path>', "the server's unix socket").env('MUSTER_SOCKET'))
     .option('--timeout <duration>', 'how long to wait until the server begins to answer (default: 30s)');
 
+/** The argument that names a machine. */
+export const MACHINE = ['<machine>', 'name as `muster get machines` lists it, or a MAC address'] as const;
+
 /** The option `-o`, with the formats that a verb can print. */
 export const outputOption = (...formats: string[]): Option =>
   new Option('-o, --output <format>', 'output format').choices(formats);

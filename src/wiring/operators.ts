@@ -167,14 +167,16 @@ export function operatorDeps(
     consoles,
   } = state;
   const quarantine = { roster, identities: agents.identities, events, clock };
+  /** Orders it of a machine's BMC; false when its documents name none. */
+  const give = async (machine: string, order: Parameters<Power['give']>[1]): Promise<boolean> => {
+    if (shown.power.reach(machine) === undefined) return false;
+    await shown.power.give([machine], order);
+    return true;
+  };
   const lives = createLives({
     ...{ roster, events, clock, log, cluster: clusters.outOfUse },
-    switchOff: (machine, by) => switchOff(shown.power, machine, by),
-    restart: async (machine, by) => {
-      if (shown.power.reach(machine) === undefined) return false;
-      await shown.power.give([machine], { want: 'cycle', boot: 'network', by });
-      return true;
-    },
+    switchOff: (machine, by) => give(machine, { want: 'shut-down', by, hardAfter: SHUT_DOWN }),
+    restart: (machine, by) => give(machine, { want: 'cycle', boot: 'network', by }),
     whyNoWipe: (member) => whyNoWipe(boot.networks.served(), member),
     endCertificate: async (machine) => void (await agents.identities.revoke(machine)),
     endKeys: async (machine) => {
@@ -275,13 +277,6 @@ function whyNoWipe(
 
 /** How long the system of a machine that is taken out may take to shut down. */
 const SHUT_DOWN = duration('5m');
-
-/** Switches a machine off; false when its documents name no BMC. */
-async function switchOff(power: Power, machine: string, by: string): Promise<boolean> {
-  if (power.reach(machine) === undefined) return false;
-  await power.give([machine], { want: 'shut-down', by, hardAfter: SHUT_DOWN });
-  return true;
-}
 
 /** The versions of kubelet that this boot host has. */
 const kubeletsIn = (artifacts: Pick<State['artifacts'], 'list'>): readonly string[] =>

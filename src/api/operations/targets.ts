@@ -1,8 +1,6 @@
 /** Machines, and the programs of clusters on them, as targets of Prometheus (its `http_sd`). */
 import { z } from 'zod';
-import { urlHost } from '../../base/ip.ts';
-import { formatIpv4 } from '../../base/ipv4.ts';
-import type { Mac } from '../../base/mac.ts';
+import { ipv4First, urlHost } from '../../base/ip.ts';
 import {
   API_PORT,
   CONTROLLER_MANAGER_PORT,
@@ -10,19 +8,20 @@ import {
   KUBELET_PORT,
   SCHEDULER_PORT,
 } from '../../cluster/model/ports.ts';
-import type { Member, Roster } from '../../machines/roster.ts';
+import type { Roster } from '../../machines/roster.ts';
 import type { LeaseBook } from '../../pxe/dhcp/leases.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import { etcdMembers, type Membership, membershipsIn } from '../../resources/membership.ts';
 import { word } from '../contract/contract.ts';
 import { ofClusters } from '../find-machine.ts';
 import { operation } from '../operation.ts';
+import { leasedAddress } from '../outlook.ts';
 import { byLabels } from '../selectors.ts';
 
 interface TargetDeps {
   readonly catalog: Pick<LiveCatalog, 'list'>;
-  readonly roster: Pick<Roster, 'get' | 'list'>;
-  readonly leases: Pick<LeaseBook, 'addressOf'>;
+  readonly roster: Pick<Roster, 'get'>;
+  readonly leases: LeaseBook;
   readonly agents: { agentCluster(machine: string): string | undefined };
 }
 
@@ -53,15 +52,6 @@ const target = z
   })
   .meta({ id: 'ScrapeTarget', description: 'What Prometheus expects of `http_sd`.' });
 
-/** The address by its document, else the one that is leased now. */
-function addressOf({ entry }: Member, leases: TargetDeps['leases']): string | undefined {
-  const { addresses = [], macs = [] } = entry?.document.spec ?? {};
-  const written = addresses.find((address) => !address.includes(':')) ?? addresses[0];
-  if (written !== undefined) return urlHost(written);
-  const leased = macs.map((mac) => leases.addressOf(mac as Mac)).find((address) => address !== undefined);
-  return leased === undefined ? undefined : formatIpv4(leased);
-}
-
 /** A label's name in the letters that Prometheus permits. */
 const safe = (name: string): string => name.replace(/[^A-Za-z0-9_]/g, '_');
 
@@ -91,18 +81,18 @@ export const TARGETS = [
       const withEtcd = new Set(clusters.flatMap(etcdMembers));
       const isMine = ofClusters(asked, { roster, ...rest });
       const fits = byLabels(labels, 'labels');
-      return roster.list().flatMap(({ name }) => {
-        const machine = roster.get(name);
-        if (machine?.entry === undefined || !isMine(name)) return [];
-        const { metadata, spec } = machine.entry.document;
+      return catalog.list('Machine').flatMap(({ document: { metadata, spec } }) => {
+        const { name } = metadata;
+        if (!isMine(name) || !fits({ metadata })) return [];
         const member = memberships.get(name);
-        if (!fits({ metadata }) || !SUBJECTS[of].on({ member, runsEtcd: withEtcd.has(name) })) return [];
-        const address = addressOf(machine, leases);
+        if (!SUBJECTS[of].on({ member, runsEtcd: withEtcd.has(name) })) return [];
+        const known = roster.get(name);
+        const address = ipv4First(spec.addresses ?? []) ?? leasedAddress(known, leases);
         if (address === undefined) return [];
         const cluster = member?.cluster ?? spec.cluster;
         const said = {
           machine: name,
-          phase: machine.status.phase ?? 'registered',
+          phase: known?.status.phase ?? 'registered',
           ...(spec.profile !== undefined && { profile: spec.profile }),
           ...(spec.pool !== undefined && { pool: spec.pool }),
           ...(cluster !== undefined && { cluster }),
@@ -113,7 +103,7 @@ export const TARGETS = [
         };
         return [
           {
-            targets: [`${address}:${port}`],
+            targets: [`${urlHost(address)}:${port}`],
             labels: Object.fromEntries(
               Object.entries(said).map(([key, value]) => [`__meta_muster_${key}`, value]),
             ),

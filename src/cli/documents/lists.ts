@@ -1,6 +1,7 @@
 /** Machines as Ansible, ssh, /etc/hosts and spreadsheets read them. Pure. */
 import type { Shown } from '../../api/shown.ts';
 import { MusterError } from '../../base/errors.ts';
+import { ipv4First } from '../../base/ip.ts';
 import type { MachineSpec } from '../../resources/kinds.ts';
 import { yamlText } from '../output.ts';
 
@@ -9,8 +10,7 @@ const specOf = ({ spec }: Shown): Partial<MachineSpec> => (spec ?? {}) as Partia
 /** By its document, IPv4 first; else the one that is leased; else where it was seen. */
 function addressOf(machine: Shown): string | undefined {
   const { addresses = [] } = specOf(machine);
-  const written = addresses.find((address) => !address.includes(':')) ?? addresses[0];
-  return written ?? machine.status.lease ?? machine.status.seen?.address;
+  return ipv4First(addresses) ?? machine.status.lease ?? machine.status.seen?.address;
 }
 
 /** Machines with an address; the others cannot be in such a list. */

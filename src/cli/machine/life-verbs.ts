@@ -1,7 +1,5 @@
 /** Registers the verbs of `muster machine` about the life of a machine. */
-import { outputOption, type Register, withExamples, withServer } from '../register.ts';
-
-const MACHINE = 'name as `muster get machines` lists it, or a MAC address';
+import { MACHINE, outputOption, type Register, withExamples, withServer } from '../register.ts';
 
 /** Registers `life` and the orders that src/machines/life/life.ts lists. */
 export function registerLife(...[machine, io, finish]: Parameters<Register>): void {
@@ -12,7 +10,7 @@ export function registerLife(...[machine, io, finish]: Parameters<Register>): vo
       .description(
         'Shows whether a machine is in use, taken out or retired, why and by whom, what it waits for, and which orders its state allows (docs/life.md).',
       )
-      .argument('<machine>', MACHINE)
+      .argument(...MACHINE)
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (name: string, options) =>
     finish(await (await import('./life.ts')).life(name, options, io)),
@@ -26,7 +24,7 @@ export function registerLife(...[machine, io, finish]: Parameters<Register>): vo
       .description(
         'Takes a machine out of use, for example for a repair: its Node is drained and deleted, its member leaves etcd if the quorum allows, what it runs of its cluster stops, and its BMC switches it off. Its boots are held until it is brought back. The Cluster still names it.',
       )
-      .argument('<machine>', MACHINE)
+      .argument(...MACHINE)
       .requiredOption('--reason <text>', 'why; shown wherever the machine is')
       .option('--no-drain', 'do not evict its pods first; ends a drain that takes too long'),
   ).action(async (name: string, options) =>
@@ -44,7 +42,7 @@ export function registerLife(...[machine, io, finish]: Parameters<Register>): vo
       .description(
         'Lets a machine boot again that was taken out. It joins its cluster as a new Node; a member of etcd clears its old data first and joins as a learner, other machines keep their data.',
       )
-      .argument('<machine>', MACHINE),
+      .argument(...MACHINE),
   ).action(async (name: string, options) =>
     finish(await (await import('./life.ts')).bringBack(name, options, io)),
   );
@@ -58,7 +56,7 @@ export function registerLife(...[machine, io, finish]: Parameters<Register>): vo
       .description(
         'Retires a machine that was taken out: its certificate is revoked, and the keys that the boot host keeps of its encrypted disks are removed. Its document stays until you delete it.',
       )
-      .argument('<machine>', MACHINE)
+      .argument(...MACHINE)
       .requiredOption('--reason <text>', 'why; shown wherever the machine is')
       .option('--confirm <name>', 'the name of the machine again')
       .option('--unwiped', 'its disks were not wiped: they are destroyed elsewhere'),
@@ -80,7 +78,7 @@ function registerWipes(...[machine, io, finish]: Parameters<Register>): void {
       .description(
         'Orders that the disks of a machine are wiped when it boots from the network next; its BMC restarts it. The level `tables` wipes what names data at the ends of disks and partitions, `overwrite` every sector. It counts only when sectors that were written before are gone afterwards; otherwise the machine stays out of use.',
       )
-      .argument('<machine>', MACHINE)
+      .argument(...MACHINE)
       .requiredOption('--level <level>', 'tables or overwrite')
       .requiredOption('--reason <text>', 'why; it is on the certificate')
       .option('--disk <name...>', 'only these: serial numbers or world wide names')
@@ -98,7 +96,7 @@ function registerWipes(...[machine, io, finish]: Parameters<Register>): void {
       .command('call-off')
       .summary('cancel a wipe that has not begun')
       .description('Cancels a wipe that the machine has not begun; it stays taken out.')
-      .argument('<machine>', MACHINE),
+      .argument(...MACHINE),
   ).action(async (name: string, options) =>
     finish(await (await import('./life.ts')).callOff(name, options, io)),
   );

@@ -1,7 +1,7 @@
 /** Registers `muster render` and the verbs of `muster machine`. */
 
 import { registerBmc } from '../power/verbs.ts';
-import { outputOption, type Register, withExamples, withServer } from '../register.ts';
+import { MACHINE, outputOption, type Register, withExamples, withServer } from '../register.ts';
 import { registerLife } from './life-verbs.ts';
 
 export const registerMachine: Register = (program, io, finish) => {
@@ -57,7 +57,7 @@ export const registerMachine: Register = (program, io, finish) => {
       .description(
         'Accepts a machine that was seen, or lets one that is held try again. Its document takes only the address that it booted from; --mac adds others that it claimed.',
       )
-      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
+      .argument(...MACHINE)
       .option('--profile <name>', 'its profile')
       .option('--name <name>', 'its name')
       .option('--cluster <name>', 'its cluster')
@@ -85,7 +85,7 @@ export const registerMachine: Register = (program, io, finish) => {
       .description(
         'Ends the alarm of a machine in whose name two keys asked, or the hold of a machine that was removed from its cluster and is back. Its certificate is no longer trusted; the next key that comes with the ticket of its current boot gets a new one. The TPM that was recorded for it is forgotten as well.',
       )
-      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
+      .argument(...MACHINE)
       .option('--keep', 'keep its certificate and its TPM, and trust it again if it was revoked'),
   ).action(async (name: string, options) =>
     finish(await (await import('../pki/trust.ts')).rearm(name, options, io)),
@@ -104,7 +104,7 @@ function registerInstall(...[machine, io, finish]: Parameters<Register>): void {
       .description(
         'Lets a machine whose Profile has `home: disk` install its system at its next boot, also when it has one. A disk with data is left alone unless --release names it; what is on it is then lost.',
       )
-      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
+      .argument(...MACHINE)
       .option('--release <serial>', 'serial number of the disk whose data may go'),
   ).action(async (name: string, options) =>
     finish(await (await import('./machine.ts')).install(name, options, io)),
@@ -124,7 +124,7 @@ function registerTimeline(...[machine, io, finish]: Parameters<Register>): void 
       .description(
         'Shows what a machine and the boot host did in a boot: when, how long it took, what was waited for, and what is wrong.',
       )
-      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
+      .argument(...MACHINE)
       .option('--boot <boot>', 'an id, or how many boots back: 0 the last one (default), -1 the one before')
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (name: string, options) =>
@@ -145,7 +145,7 @@ function registerConsole(...[machine, io, finish]: Parameters<Register>): void {
       .description(
         'Shows what the kernel and the system of a machine printed in a boot, from the first line of the kernel. It is what the machine says of itself. Never take an approval code from it. With --bmc it shows what its BMC carries of the serial console, from the first line of the firmware.',
       )
-      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
+      .argument(...MACHINE)
       .option(
         '--boot <boot>',
         "the kernel's boot id, or how many boots back: 0 the last one (default), -1 the one before",
@@ -173,7 +173,7 @@ function registerQuarantine(...[machine, io, finish]: Parameters<Register>): voi
       .description(
         'Puts a machine in quarantine that may be in the wrong hands: its boots are held, its agent is refused and its certificate revoked, its Node is cordoned, requests and writes of its kubelet are denied.',
       )
-      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
+      .argument(...MACHINE)
       .requiredOption('--reason <text>', 'why; shown wherever the machine is')
       .option('--delete-pods', 'delete its pods at once, so that its kubelet may read nothing for them'),
   ).action(async (name: string, options) =>
@@ -190,7 +190,7 @@ function registerQuarantine(...[machine, io, finish]: Parameters<Register>): voi
       .description(
         'Ends a quarantine: the machine boots again, and its next key gets a certificate by the rules of its tier of trust. Its old certificate stays revoked.',
       )
-      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address'),
+      .argument(...MACHINE),
   ).action(async (name: string, options) =>
     finish(await (await import('./quarantine.ts')).release(name, options, io)),
   );

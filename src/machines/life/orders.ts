@@ -1,6 +1,6 @@
 /**
  * Carries out the orders about the lives of machines: out of use, back, retired. The state is
- * durable before anything else happens, and a server that starts goes on with what is under way.
+ * durable before anything else happens, and a server that starts continues what is under way.
  */
 import { randomUUID } from 'node:crypto';
 import { type Clock, pause } from '../../base/clock.ts';

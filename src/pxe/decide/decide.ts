@@ -87,12 +87,13 @@ export interface Readiness {
 
 export type Verdict = Exclude<BootDecision, { kind: 'loader' }>;
 
+const hold = (code: ReasonCode, particulars?: string): Verdict => ({
+  kind: 'hold',
+  reason: reason(code, particulars),
+});
+
 /** Decides what the machine's script does. */
 export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
-  const hold = (code: ReasonCode, particulars?: string): Verdict => ({
-    kind: 'hold',
-    reason: reason(code, particulars),
-  });
   if (machine.kind === 'unknown') return judgeUnknown(machine, readiness);
   if (machine.kind === 'conflict' && machine.contradicted)
     return hold('identity_contradicted', `The document is that of ${machine.machines.join(', ')}.`);
@@ -120,11 +121,14 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
   if (boot === 'disk') return { kind: 'disk', reason: reason('profile_disk', `(${profile.name})`) };
   const onDisk = profile.spec.home === 'disk';
   const { state, disk } = machine.install ?? {};
-  const fromDisk: Verdict = { kind: 'disk', reason: reason('installed', `(${profile.name}, disk ${disk})`) };
-  if (onDisk && state === 'installed') return fromDisk;
+  const fromDisk = (): Verdict => ({
+    kind: 'disk',
+    reason: reason('installed', `(${profile.name}, disk ${disk})`),
+  });
+  if (onDisk && state === 'installed') return fromDisk();
   if (machine.bootsWithoutReady >= BOOT_LIMIT)
     return hold('boot_loop', `(${machine.bootsWithoutReady} boots)`);
-  if (onDisk && state === 'written') return fromDisk;
+  if (onDisk && state === 'written') return fromDisk();
   const image = profile.spec.image;
   if (image === undefined) return hold('image_missing', `Profile "${profile.name}" names no image.`);
   if (readiness.image !== undefined) {
@@ -170,17 +174,16 @@ function judgeUnknown(
     serialOf === undefined
       ? undefined
       : `Its serial number is that of ${serialOf}, whose document lists none of its addresses.`;
-  const hold = (particulars = whose): Verdict => ({
-    kind: 'hold',
-    reason: reason('unknown_machine', particulars),
-  });
-  if (discovery === undefined) return hold();
+  const unknown = (particulars = whose): Verdict => hold('unknown_machine', particulars);
+  if (discovery === undefined) return unknown();
   if (bootsWithoutWord >= BOOT_LIMIT)
-    return hold(`It booted the discovery system ${bootsWithoutWord} times, which never asked for anything.`);
+    return unknown(
+      `It booted the discovery system ${bootsWithoutWord} times, which never asked for anything.`,
+    );
   if (image !== undefined) {
-    if ('missing' in image) return hold(`It cannot boot the discovery system: ${image.missing}`);
+    if ('missing' in image) return unknown(`It cannot boot the discovery system: ${image.missing}`);
     if (arch !== undefined && arch !== image.arch)
-      return hold(`The discovery system is for ${image.arch}, the machine is ${arch}.`);
+      return unknown(`The discovery system is for ${image.arch}, the machine is ${arch}.`);
   }
   return { kind: 'discovery', image: discovery, reason: reason('discovers') };
 }
@@ -190,10 +193,6 @@ function judgeWipe(
   { discovery, bootsWithoutReady, alive }: Extract<Recognised, { kind: 'known' }>,
   { image, arch }: Readiness,
 ): Verdict {
-  const hold = (code: ReasonCode, particulars?: string): Verdict => ({
-    kind: 'hold',
-    reason: reason(code, particulars),
-  });
   if (alive) return hold('alive');
   if (discovery === undefined)
     return hold('not_in_use', 'It is to be wiped, and its network names no discovery system.');

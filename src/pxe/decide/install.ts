@@ -3,7 +3,7 @@
  * there and in which order, and how far it has come. images/discovery/install.sh carries it out.
  *
  * A disk with data is written only after an operator released it by its serial number, or when this
- * installation began there: that is durable before the machine may write, and the machine goes on
+ * installation began there: that is durable before the machine may write, and the machine continues
  * only on a disk that shows the traces of it.
  */
 import { createHash } from 'node:crypto';

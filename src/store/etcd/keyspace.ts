@@ -7,14 +7,11 @@ export class Keyspace {
   readonly #records: string;
   /** The key of the acting host. */
   readonly acting: Uint8Array;
-  /** The keys of all hosts that run begin so. */
-  readonly hosts: string;
 
   /** `prefix` begins all keys. */
   constructor(prefix: string) {
     this.#records = `${prefix}record/`;
     this.acting = Buffer.from(`${prefix}acting`);
-    this.hosts = `${prefix}host/`;
   }
 
   record(key: string): Uint8Array {

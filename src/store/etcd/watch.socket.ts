@@ -1,4 +1,4 @@
-/** A watch that goes on with another member when one falls silent. */
+/** A watch that continues at another member when one falls silent. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
