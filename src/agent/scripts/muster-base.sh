@@ -80,7 +80,7 @@ give_to() {
 replace() {
   replacement=${3%/*}/.muster-new.${3##*/}
   if make_parent "$3" &&
-    rm -rf "$replacement" &&
+    clear_way "$replacement" &&
     cp "$1" "$replacement" &&
     give_to "${4:-}" "$replacement" &&
     chmod "$2" "$replacement" &&
@@ -94,10 +94,26 @@ replace() {
   return 1
 }
 
-# Writes line $2 as file $1, readable for the agent alone.
+# Removes path $1, which is rarely there.
+clear_way() {
+  { [ ! -e "$1" ] && [ ! -L "$1" ]; } || rm -rf "$1"
+}
+
+# Writes line $2 as file $1, readable for the agent alone (umask), with as few programs as it can:
+# answers bring a new line with most polls.
 write_line() {
-  printf '%s\n' "$2" >"$run/keep" || return 1
-  replace "$run/keep" 600 "$1"
+  replacement=${1%/*}/.muster-new.${1##*/}
+  if make_parent "$1" &&
+    clear_way "$replacement" &&
+    printf '%s\n' "$2" >"$replacement" &&
+    sync "$replacement" &&
+    mv -fT "$replacement" "$1" &&
+    sync "${1%/*}"
+  then
+    return 0
+  fi
+  rm -f "$replacement"
+  return 1
 }
 
 # Must be called before path $1 changes. Writes marks below /run: what runs may no longer be up to

@@ -28,10 +28,9 @@ url_host() {
 find_key_identifier() {
   key_identifier=$(
     openssl x509 -in "$1" -noout -ext authorityKeyIdentifier 2>/dev/null |
-      sed -n 's/^ *\(keyid:\)\{0,1\}\([0-9A-F][0-9A-F:]*\)$/\2/p' |
-      head -n 1 |
-      tr -d : |
-      tr A-F a-f
+      sed -n '/^ *\(keyid:\)\{0,1\}[0-9A-F][0-9A-F:]*$/ {
+        s/^ *\(keyid:\)\{0,1\}//; s/://g; y/ABCDEF/abcdef/; p; q
+      }'
   )
 }
 
@@ -206,6 +205,8 @@ print_ended() {
     journalctl --quiet --no-pager --boot --output cat --since -15min --lines 200 \
       "_SYSTEMD_UNIT=$2" >"$run/journal" 2>/dev/null
   fi
+  # Most polls end here: what follows starts eight programs.
+  [ -s "$run/journal" ] || return 0
   ended_words=$(last_complaint | tr -cd '\040-\176')
   [ -z "$ended_words" ] || echo "$1 $ended_words"
 }
@@ -240,8 +241,9 @@ PROGRAMS
 # A token's first part is base64url of JSON, which names the key; it is the same text for all tokens
 # of one key, so each such text is decoded once.
 print_token_keys() {
-  cut -s -d . -f 1 "$root"/var/lib/kubelet/pods/*/volumes/kubernetes.io~projected/*/..data/* \
-    2>/dev/null |
+  set -- "$root"/var/lib/kubelet/pods/*/volumes/kubernetes.io~projected/*/..data/*
+  [ -e "$1" ] || return 0
+  cut -s -d . -f 1 "$@" 2>/dev/null |
     grep '^eyJ[A-Za-z0-9_-]*$' |
     sort |
     uniq -c |
@@ -305,7 +307,10 @@ print_token_pods() {
 # Sets tokens to the lines that say how many tokens have which key, and token_pods to those that say
 # in which pods they are.
 look_at_tokens() {
+  tokens=''
+  token_pods=''
   print_token_keys >"$run/tokens"
+  [ -s "$run/tokens" ] || return 0
   tokens=$(sum_token_keys <"$run/tokens")
   token_pods=$(print_token_pods "$run/tokens")
 }

@@ -18,7 +18,7 @@ within() {
     hung "$1 still waits in the kernel"
     return
   fi
-  mkdir -p "$run" || return 1
+  [ -d "$run" ] || mkdir -p "$run" || return 1
   within_files=$(mktemp -d "$run/within.XXXXXXXX") || return 1
   mkfifo "$within_files/ended" || return 1
   {
@@ -31,8 +31,8 @@ within() {
     echo $? >"$within_files/ended"
   } </dev/null >/dev/null 2>&1 3>&- 9>&- &
   within_status=$(timeout "$((within_limit + 4))" cat "$within_files/ended" 3>&- 9>&-)
-  cat "$within_files/out"
-  cat "$within_files/err" >&2
+  [ ! -s "$within_files/out" ] || cat "$within_files/out"
+  [ ! -s "$within_files/err" ] || cat "$within_files/err" >&2
   read -r within_job <"$within_files/job"
   rm -rf "$within_files"
   # timeout itself ends with 124, the program by SIGKILL or, under busybox, by SIGTERM.
