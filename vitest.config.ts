@@ -40,6 +40,7 @@ const peers = (name: string, files: { include: string[]; exclude?: string[]; ret
     testTimeout: 120_000,
     hookTimeout: 120_000,
     fileParallelism: false,
+    runner: './test/budget.runner.ts',
     // These tests wait for other programs most of the time; two cores carry three etcd racks.
     maxConcurrency: 3,
   },
