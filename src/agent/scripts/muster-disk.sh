@@ -369,7 +369,7 @@ is_zero() {
 # knows then whether what is there was finished.
 is_marked() {
   unread=
-  mkdir -p "$run"
+  [ -d "$run" ] || mkdir -p "$run"
   if ! within 20 dd if="$node" bs=512 skip="$1" count=1 >"$run/sector" 2>/dev/null; then
     unread=yes
     detail="cannot be read at sector $1"

@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import type { Shown } from '../../api/shown.ts';
 import type { Fault } from '../../base/errors.ts';
+import { commandOf, MACHINE_ACTS } from '../base/acts.ts';
 import { ask } from '../base/http.ts';
 import { go } from '../base/place.ts';
 import { may } from '../base/session.ts';
@@ -10,6 +11,7 @@ import { Choice, TextField } from '../parts/field.tsx';
 import { commands, ProblemNote } from '../parts/note.tsx';
 import { Order } from '../parts/order.tsx';
 import { useResource } from '../parts/use.ts';
+import { LifeOrders } from './life.tsx';
 
 interface ActionsProps {
   readonly machine: Shown;
@@ -26,8 +28,7 @@ export function MachineActions({ machine, cluster, done }: ActionsProps) {
       {operate && alarm && <Rearm machine={machine} done={done} />}
       {administer &&
         (quarantine ? <Release machine={machine} done={done} /> : <Hold machine={machine} done={done} />)}
-      {administer && life === undefined && <TakeOut machine={machine} done={done} />}
-      {administer && life?.state === 'taken-out' && <BringBack machine={machine} done={done} />}
+      {administer && machine.spec && <LifeOrders name={machine.metadata.name} life={life} done={done} />}
       {may('administer') && <Delete machine={machine} />}
     </div>
   );
@@ -44,7 +45,8 @@ function Accept({ machine, done }: ActProps) {
   const [profile, setProfile] = useState('');
   return (
     <Order
-      label="Accept"
+      label={MACHINE_ACTS.accept}
+      command={commandOf(['machine', 'accept', name], { '--profile': profile })}
       title={`Accept ${name}`}
       give={async () => {
         await ask('POST /v1/machines/:name/accept', {
@@ -78,7 +80,8 @@ function Rearm({ machine, done }: ActProps) {
   const [keep, setKeep] = useState(false);
   return (
     <Order
-      label="End the alarm"
+      label={MACHINE_ACTS.rearm}
+      command={commandOf(['machine', 'rearm', name], { '--keep': keep })}
       title={`End the alarm of ${name}`}
       danger
       give={async () => {
@@ -105,7 +108,8 @@ function Hold({ machine, done }: ActProps) {
   const [reason, setReason] = useState('');
   return (
     <Order
-      label="Quarantine"
+      label={MACHINE_ACTS.quarantine}
+      command={commandOf(['machine', 'quarantine', name], { '--reason': reason })}
       title={`Put ${name} in quarantine`}
       danger
       give={async () => {
@@ -127,7 +131,8 @@ function Release({ machine, done }: ActProps) {
   const { name } = machine.metadata;
   return (
     <Order
-      label="End the quarantine"
+      label={MACHINE_ACTS.release}
+      command={commandOf(['machine', 'release', name])}
       title={`End the quarantine of ${name}`}
       give={async () => {
         await ask('POST /v1/machines/:name/release', { params: { name } });
@@ -141,52 +146,12 @@ function Release({ machine, done }: ActProps) {
   );
 }
 
-function TakeOut({ machine, done }: ActProps) {
-  const { name } = machine.metadata;
-  const [reason, setReason] = useState('');
-  return (
-    <Order
-      label="Take out"
-      title={`Take ${name} out of use`}
-      danger
-      give={async () => {
-        await ask('POST /v1/machines/:name/take-out', { params: { name }, body: { reason } });
-        changed([name]);
-        done();
-      }}
-    >
-      <p>
-        Use this for a repair. Its Node is drained, its member leaves etcd if the quorum allows, and its BMC
-        switches it off. Its boots are held until you bring it back.
-      </p>
-      <TextField label="Reason" value={reason} set={setReason} required />
-    </Order>
-  );
-}
-
-function BringBack({ machine, done }: ActProps) {
-  const { name } = machine.metadata;
-  return (
-    <Order
-      label="Bring back"
-      title={`Bring ${name} back into use`}
-      give={async () => {
-        await ask('POST /v1/machines/:name/bring-back', { params: { name } });
-        changed([name]);
-        done();
-      }}
-    >
-      <p>{machine.status.life?.text}</p>
-      <p>The machine may boot again, and joins its cluster.</p>
-    </Order>
-  );
-}
-
 function Delete({ machine }: { readonly machine: Shown }) {
   const { name } = machine.metadata;
   return (
     <Order
       label={machine.spec === undefined ? 'Forget' : 'Delete'}
+      command={commandOf(['delete', 'machine', name])}
       title={`${machine.spec === undefined ? 'Forget' : 'Delete'} ${name}`}
       danger
       give={async () => {

@@ -1,6 +1,7 @@
 /** The power of one machine through its BMC, the last order about it, and its hardware. */
 import { useState } from 'preact/hooks';
 import type { Answer, Body } from '../../api/operations.ts';
+import { commandOf } from '../base/acts.ts';
 import { ask } from '../base/http.ts';
 import { place } from '../base/place.ts';
 import { writePlace } from '../base/route.ts';
@@ -56,6 +57,14 @@ export const bodyOf = (want: Want, machines: readonly string[], boot: string): P
   ...(want === 'shut-down' && { hardAfter: '5m' }),
   ...(boot !== '' && startsAfter(want) && { boot: boot as NonNullable<PowerBody['boot']> }),
 });
+
+/** The same order on the command line. */
+function commandFor(want: Want, name: string, boot: string): string {
+  if (want === 'boot') return commandOf(['machine', 'boot', name], { '--once': boot });
+  if (want === 'shut-down') return commandOf(['power', 'off', name]);
+  if (want === 'off') return commandOf(['power', 'off', name], { '--now': true });
+  return commandOf(['power', want, name], { '--boot': boot });
+}
 export const startsAfter = (want: Want): boolean => want !== 'off' && want !== 'shut-down';
 
 /** Where the next boot alone comes from. */
@@ -186,6 +195,7 @@ function PowerButton(of: { readonly want: Want; readonly name: string; readonly 
   return (
     <Order
       label={label}
+      command={commandFor(want, name, boot)}
       title={`${label}: ${name}`}
       danger={cuts}
       give={async () => {
@@ -206,6 +216,7 @@ function Forget({ name, done }: { readonly name: string; readonly done: () => vo
   return (
     <Order
       label="Accept its certificate"
+      command={commandOf(['power', 'forget', name])}
       title={`Accept the BMC of ${name} as it is`}
       danger
       give={async () => {
@@ -226,6 +237,7 @@ function Lamp({ name }: { readonly name: string }) {
   return (
     <Order
       label="Light the lamp"
+      command={commandOf(['machine', 'identify', name], { '--seconds': seconds })}
       title={`Light the lamp of ${name}`}
       give={() =>
         ask('POST /v1/machines/:name/identify', { params: { name }, body: { seconds: Number(seconds) } })

@@ -1,7 +1,11 @@
 /** Notes about what happened or is missing. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import { actFor, splitCommands } from '../base/acts.ts';
 import { Problem } from '../base/http.ts';
+import { place } from '../base/place.ts';
+import { maySomewhere } from '../base/session.ts';
+import { Link } from './badge.tsx';
 
 /** Shows why a request failed, all faults, and what to do. */
 export function ProblemNote({ error }: { readonly error: unknown }) {
@@ -33,10 +37,30 @@ export function ProblemNote({ error }: { readonly error: unknown }) {
   );
 }
 
-/** Shows what is between backquotes as a command. */
+/** Shows what is between backquotes: as a link where the page does it, else as a command. */
 export function commands(text: string) {
-  return text.split('`').map((piece, n) => (n % 2 === 1 ? <code key={`${n}`}>{piece}</code> : piece));
+  return splitCommands(text).map((piece, n) => (n % 2 === 1 ? <Command key={`${n}`} text={piece} /> : piece));
 }
+
+function Command({ text }: { readonly text: string }) {
+  const act = actFor(text, place.value.path);
+  if (act === undefined) return <code>{text}</code>;
+  const { label, path, query, access } = act;
+  if (!maySomewhere(access))
+    return (
+      <>
+        <code>{text}</code> ({GIVERS[access] ?? 'an administrator'} may)
+      </>
+    );
+  return (
+    <Link to={path} query={query} title={text}>
+      {label}
+    </Link>
+  );
+}
+
+/** Who gives an order that the reader may not give. */
+const GIVERS: Readonly<Record<string, string>> = { operate: 'an operator' };
 
 /** Browsers use a passkey only by the name for which it was made. */
 export const PasskeysElsewhere = ({ page }: { readonly page: string }) => (

@@ -6,6 +6,7 @@ import type { ClusterSpec } from '../../resources/kinds.ts';
 import { place } from '../base/place.ts';
 import { Change } from '../cluster/change.tsx';
 import { Health, Members } from '../cluster/health.tsx';
+import { ClusterOrders } from '../cluster/orders.tsx';
 import { Snapshots } from '../cluster/snapshots.tsx';
 import { allRows } from '../fleet/machines.ts';
 import { Badge, Link } from '../parts/badge.tsx';
@@ -82,7 +83,7 @@ const TABS = [
 ] as const;
 
 function OneCluster({ name }: { readonly name: string }) {
-  const { value, error } = useResource(
+  const { value, error, reload } = useResource(
     'GET /v1/:kind/:name',
     { params: { kind: 'clusters', name } },
     aboutClusters,
@@ -111,6 +112,7 @@ function OneCluster({ name }: { readonly name: string }) {
           <Link to={['keys', name]}>Keys</Link> · <Link to={['documents', 'Cluster', name]}>Document</Link>
         </span>
       </header>
+      {kubernetes && <ClusterOrders cluster={name} version={kubernetes.version} done={reload} />}
       <Tabs label={`Views of ${name}`} tabs={TABS} />
       {tab === 'members' && <Members cluster={name} />}
       {tab === 'health' && <Health cluster={name} />}

@@ -12,6 +12,7 @@ import { MachineActions } from '../machine/actions.tsx';
 import { Configuration } from '../machine/configuration.tsx';
 import { Consoles } from '../machine/console.tsx';
 import { Inventory } from '../machine/inventory.tsx';
+import { LifeCard } from '../machine/life.tsx';
 import { Power } from '../machine/power.tsx';
 import { BootTimeline } from '../machine/timeline.tsx';
 import { Why } from '../machine/why.tsx';
@@ -128,6 +129,7 @@ function MachineFacts({ machine }: { readonly machine: Shown }) {
           />
         )}
       </section>
+      {spec && <LifeCard name={metadata.name} />}
       <section class="card">
         <h2>Seen on the network</h2>
         <Facts

@@ -5,6 +5,7 @@ import { moment } from '../base/times.ts';
 import { Badge, Link } from '../parts/badge.tsx';
 import { commands, Loading, ProblemNote } from '../parts/note.tsx';
 import { useResource } from '../parts/use.ts';
+import { PendingOrders } from '../site/pending.tsx';
 
 type Status = Answer<'GET /v1/status'>;
 
@@ -30,6 +31,7 @@ export function Overview() {
           ))}
         </ul>
       )}
+      <PendingOrders />
       {value && <Looked checked={value.checked} />}
     </div>
   );
