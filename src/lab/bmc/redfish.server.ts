@@ -35,7 +35,11 @@ export async function listenRedfish(
   });
   return {
     port: (server.address() as AddressInfo).port,
-    certificate: (other) => server.setSecureContext({ cert: other.certificate, key: other.key }),
+    certificate: (other) => {
+      server.setSecureContext({ cert: other.certificate, key: other.key });
+      // As a BMC whose web server starts anew with its other certificate.
+      server.closeAllConnections();
+    },
     async close() {
       server.closeAllConnections();
       await new Promise((done) => server.close(done));

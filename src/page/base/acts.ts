@@ -77,12 +77,12 @@ type View = readonly [string, string, Access];
 const WAITING: View = ['overview', 'Orders that wait', 'view'];
 /** Views of many things. */
 const VIEWS: Readonly<Record<string, View>> = {
-  status: ['overview', 'Overview', 'view'],
-  'get machines': ['fleet', 'Fleet', 'view'],
-  'get clusters': ['clusters', 'Clusters', 'view'],
-  'machine waiting': ['register', 'Register', 'view'],
-  'pki status': ['keys', 'Keys', 'view'],
-  events: ['events', 'Events', 'view'],
+  status: ['overview', 'see the Overview', 'view'],
+  'get machines': ['fleet', 'see the fleet', 'view'],
+  'get clusters': ['clusters', 'see the clusters', 'view'],
+  'machine waiting': ['register', 'see what waits', 'view'],
+  'pki status': ['keys', 'see the keys', 'view'],
+  events: ['events', 'see the events', 'view'],
 };
 
 /** A command of the tables with a name, in a text that does not set it between backquotes. */
