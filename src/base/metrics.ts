@@ -165,7 +165,7 @@ export const METRICS = {
   },
   muster_table_dropped_total: {
     type: 'counter',
-    help: "Entries that a full table in memory did not take or gave up, by table: sessions without a boot, machines without a document ('discovered', and 'discovery' for those that came too fast), addresses from other servers ('elsewhere'), declines that wait for their probe ('declines').",
+    help: "Entries that a full table in memory did not take or gave up, by table: sessions without a boot, machines without a document ('discovered', and 'discovery' for those that came too fast), addresses from other servers ('elsewhere'), declines that wait for their probe ('declines'), BMCs that asked for an address ('bmcs').",
     labels: ['table'],
   },
   muster_events_total: { type: 'counter', help: 'Events, by kind.', labels: ['kind'] },

@@ -49,10 +49,19 @@ export interface Bmc {
   console?(how: ConsoleUse): Promise<BmcConsole>;
   /** Makes an account that may do all, or gives the one of that name this password. */
   setAccount(login: { readonly user: string; readonly password: string }): Promise<void>;
+  /** The certificate of its web server. Absent where the protocol has none. */
+  readonly certificates?: BmcCertificates;
   /** Switches an account off. One that does not exist is off. */
   switchOff(user: string): Promise<void>;
   /** Ends the session at the BMC, which has few. Never rejects. */
   close(): Promise<void>;
+}
+
+export interface BmcCertificates {
+  /** Makes a new key, and asks for a certificate of it (PKCS#10 in PEM). */
+  request(): Promise<string>;
+  /** Gives it a certificate in PEM for the key that it made last. It shows that soon, or later. */
+  replace(pem: string): Promise<void>;
 }
 
 export interface ConsoleUse {

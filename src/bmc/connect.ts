@@ -19,9 +19,10 @@ import {
   otherOf,
 } from './account.ts';
 import { type Bmc, BmcFault } from './bmc.ts';
+import { afterShown, giveCertificate, givenTo } from './certificate.ts';
 import type { IpmiAccess } from './ipmi/client.socket.ts';
-import { afterRefusal, decodeKnown, isSpent, type Known, UNKNOWN } from './known.ts';
-import { lockOf, loginOf, type Reach } from './reach.ts';
+import { afterRefusal, decodeKnown, type Given, isSpent, type Known, UNKNOWN, withOffer } from './known.ts';
+import { addressFor, lockOf, loginOf, protocolsFor, type Reach } from './reach.ts';
 import type { RedfishAccess } from './redfish/client.socket.ts';
 
 /** What opens a session of each protocol. */
@@ -49,6 +50,7 @@ export const KEPT = {
   'account-made': 'Muster has an account of its own, with a password that only its vault has.',
   'password-replaced': 'It has a new password, and a log-in with it worked.',
   'log-in-off': 'The account of the document is switched off.',
+  'certificate-replaced': "It shows a certificate of Muster's CA.",
 } as const;
 export type Kept = keyof typeof KEPT;
 
@@ -75,10 +77,21 @@ export interface Connections {
    * @throws {BmcFault}
    */
   keep(machine: string, reach: Reach): Promise<readonly Kept[]>;
+  /**
+   * Gives it a certificate, and waits until it shows that. `sign` makes one for the key of a
+   * request.
+   *
+   * @throws {BmcFault} and what `sign` throws
+   */
+  certify(
+    machine: string,
+    reach: Reach,
+    sign: (request: string) => Promise<Given & { readonly pem: string }>,
+  ): Promise<void>;
   /** What is known of the BMC of a machine. */
   known(machine: string): Known | undefined;
   /** Stores what is known besides. */
-  note(machine: string, reach: Reach, known: Pick<Known, 'due' | 'fault'>): Promise<void>;
+  note(machine: string, reach: Reach, known: Pick<Known, 'due' | 'certify' | 'fault'>): Promise<void>;
   /** Forgets it: the next certificate and log-in count as the first. */
   forget(machine: string): Promise<void>;
   /** Ends all sessions. BMCs that do not answer soon keep theirs until they forget them. */
@@ -89,14 +102,6 @@ export interface Connections {
 const IDLE: Millis = duration('90s');
 /** The server waits so long for the ends of sessions when it stops. */
 const CLOSING: Millis = duration('5s');
-
-/** The protocols that are tried, in their order. */
-function protocolsFor(reach: Reach, known: Known): readonly ('redfish' | 'ipmi')[] {
-  if (reach.protocol !== 'auto') return [reach.protocol];
-  // IPMI cannot name a system of several.
-  if (reach.system !== undefined) return ['redfish'];
-  return known.protocol ? [known.protocol] : ['redfish', 'ipmi'];
-}
 
 export async function openConnections(deps: ConnectDeps): Promise<Connections> {
   const connections = new HeldConnections(deps);
@@ -155,8 +160,10 @@ class HeldConnections implements Connections {
 
   known(machine: string): Known | undefined {
     const known = this.#known.get(machine);
-    const own = known && this.#known.get(this.#holder(machine, known.lock))?.own;
-    return own ? { ...known, own } : known;
+    if (known === undefined) return undefined;
+    const own = this.#known.get(this.#holder(machine, known.lock))?.own;
+    const shared = known.certificate ? known : this.#sharing(known.lock).find((one) => one.certificate);
+    return { ...known, ...(own && { own }), ...(shared && { certificate: shared.certificate }) };
   }
 
   async forget(machine: string): Promise<void> {
@@ -239,7 +246,7 @@ class HeldConnections implements Connections {
     return this.#alone(reach, async () => (await this.#open(machine, reach, { protocol: 'ipmi' })).bmc);
   }
 
-  async note(machine: string, reach: Reach, more: Pick<Known, 'due' | 'fault'>): Promise<void> {
+  async note(machine: string, reach: Reach, more: Pick<Known, 'due' | 'certify' | 'fault'>): Promise<void> {
     await this.#keep(machine, { ...this.#knownOf(machine, lockOf(reach)), ...more });
   }
 
@@ -250,7 +257,7 @@ class HeldConnections implements Connections {
       let opened: Opened | undefined = await this.#open(machine, reach);
       try {
         const holder = this.#holder(machine, lockOf(reach));
-        if (!opened.isOwn || isDue(this.known(machine))) {
+        if (reach.credentials?.managed && (!opened.isOwn || isDue(this.known(machine)))) {
           kept.push(opened.isOwn ? 'password-replaced' : 'account-made');
           const { bmc } = opened;
           opened = undefined;
@@ -268,6 +275,21 @@ class HeldConnections implements Connections {
       } finally {
         await opened?.bmc.close();
       }
+    });
+  }
+
+  certify(machine: string, reach: Reach, sign: Parameters<Connections['certify']>[2]): Promise<void> {
+    const { clock } = this.#deps;
+    return this.#alone(reach, async () => {
+      await this.#end(lockOf(reach));
+      await giveCertificate({
+        open: async () => (await this.#open(machine, reach)).bmc,
+        known: () => this.known(machine),
+        sign,
+        offer: (given) => this.#store(machine, withOffer(this.#knownOf(machine, lockOf(reach)), given)),
+        pause: (span) => new Promise((done) => void clock.after(span, done)),
+        now: () => clock.now(),
+      });
     });
   }
 
@@ -308,6 +330,11 @@ class HeldConnections implements Connections {
     if (stored?.lock === lock) return stored;
     // A BMC at another address may be the same one, with the account of Muster.
     return { ...UNKNOWN(lock), ...(stored?.own && { own: stored.own }) };
+  }
+
+  /** What is known of the BMC by all of its machines. */
+  #sharing(lock: string): readonly Known[] {
+    return [...this.#known.values()].filter((one) => one.lock === lock);
   }
 
   /** The machine under whose name the passwords are: machines of one BMC share an account. */
@@ -371,7 +398,9 @@ class HeldConnections implements Connections {
   ): Promise<Opened> {
     const lock = lockOf(reach);
     let fault = new BmcFault('password', 'it refused this log-in twice, and Muster does not try it again');
-    let protocols = only.protocol ? [only.protocol] : protocolsFor(reach, this.#knownOf(machine, lock));
+    let protocols = only.protocol
+      ? [only.protocol]
+      : protocolsFor(reach, this.#knownOf(machine, lock).protocol);
     for (const login of await this.#logins(machine, reach, only.isOwn ?? false)) {
       if (isSpent(this.#knownOf(machine, lock), login.id)) continue;
       const opened = await this.#try(machine, reach, login, protocols, only.protocol !== undefined);
@@ -435,15 +464,19 @@ class HeldConnections implements Connections {
     const { reach, known, protocol, user, password, aside } = of;
     const hasPort = reach.port !== undefined && (!aside || reach.protocol === protocol);
     const access = {
-      address: reach.address,
+      address: addressFor(reach, protocol),
       ...(hasPort && { port: reach.port! }),
       ...{ user, password },
     };
-    let pin = known.pin;
-    const { certificate, system } = reach;
-    const given = certificate?.sha256;
-    const pinned = (seen: string): void => {
-      pin = seen;
+    let shown: string | undefined;
+    const { certificate, name, system } = reach;
+    const { ca, sha256 } = certificate ?? {};
+    const trust = {
+      pinned: (seen: string): void => {
+        shown = seen;
+      },
+      or: reach.managedCertificate ? this.#sharing(lockOf(reach)).flatMap(givenTo) : [],
+      ...(ca === undefined ? { pin: sha256 ?? known.pin } : { ca, ...(name !== undefined && { name }) }),
     };
     const bmc =
       protocol === 'ipmi'
@@ -451,22 +484,23 @@ class HeldConnections implements Connections {
         : await this.#deps.protocols.redfish({
             ...access,
             ...(system !== undefined && { system }),
-            trust:
-              certificate?.ca !== undefined ? { ca: certificate.ca } : { pin: given ?? known.pin, pinned },
+            trust,
           });
     const { refusals: _, ...rest } = known;
-    await this.#keep(machine, { ...rest, ...(!aside && { protocol }), ...(pin !== undefined && { pin }) });
+    const learnt = shown === undefined ? rest : afterShown(rest, shown, certificate !== undefined);
+    await this.#keep(machine, { ...learnt, ...(!aside && { protocol }) });
     return bmc;
   }
 
   async #keep(machine: string, known: Known): Promise<void> {
-    const text = JSON.stringify(known);
-    if (text === JSON.stringify(this.#known.get(machine))) return;
+    if (JSON.stringify(known) === JSON.stringify(this.#known.get(machine))) return;
+    await this.#store(machine, known).catch((err: unknown) =>
+      this.#deps.log.warn({ err, machine }, 'what was learnt of a BMC is not stored'),
+    );
+  }
+
+  async #store(machine: string, known: Known): Promise<void> {
     this.#known.set(machine, known);
-    await this.#deps.store
-      .commit([{ key: KEYS.bmc.key(machine), put: text }])
-      .catch((err: unknown) =>
-        this.#deps.log.warn({ err, machine }, 'what was learnt of a BMC is not stored'),
-      );
+    await this.#deps.store.commit([{ key: KEYS.bmc.key(machine), put: JSON.stringify(known) }]);
   }
 }

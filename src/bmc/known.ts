@@ -3,6 +3,19 @@ import { z } from 'zod';
 import { parsed } from '../base/foreign-json.ts';
 import { BMC_FAULTS } from './bmc.ts';
 
+/** A certificate that Muster gave a BMC. */
+const given = z.strictObject({
+  pin: z.string(),
+  serial: z.string(),
+  /** The generation of the CA that signed it. */
+  generation: z.string(),
+  issuedAt: z.number(),
+  notAfter: z.number(),
+  /** The BMC said that it has it; what it shows says whether that is so. */
+  taken: z.literal(true).optional(),
+});
+export type Given = z.output<typeof given>;
+
 const known = z.strictObject({
   v: z.literal(1),
   /** The BMC that it was learnt of. */
@@ -16,7 +29,13 @@ const known = z.strictObject({
   own: z.strictObject({ since: z.number(), off: z.string().optional() }).optional(),
   /** Somebody ordered that its password is replaced. */
   due: z.strictObject({ by: z.string(), at: z.number() }).optional(),
-  /** What last could not be done for the account, how often in a row, and when. */
+  /** The certificate of Muster's CA that it shows. */
+  certificate: given.optional(),
+  /** Those that it got, and has not shown yet. */
+  offered: z.array(given).optional(),
+  /** Somebody ordered that its certificate is replaced. */
+  certify: z.strictObject({ by: z.string(), at: z.number() }).optional(),
+  /** What last could not be done for account or certificate, how often in a row, and when. */
   fault: z
     .strictObject({
       code: z.enum(BMC_FAULTS),
@@ -42,6 +61,15 @@ const MAX_REFUSED = 2;
 /** Whether a log-in was refused so often that it is not tried again. */
 export const isSpent = ({ refusals }: Known, login: string): boolean =>
   (refusals?.[login] ?? 0) >= MAX_REFUSED;
+
+/** How many certificates are remembered that a BMC got and has not shown. */
+const MAX_OFFERED = 4;
+
+/** Before a BMC gets a certificate, and when it has said that it took it. */
+export const withOffer = (before: Known, offer: Given): Known => {
+  const others = (before.offered ?? []).filter(({ pin }) => pin !== offer.pin);
+  return { ...before, offered: [...others, offer].slice(-MAX_OFFERED) };
+};
 
 /** How many log-ins that were refused are remembered: the account's own, and given ones. */
 const MAX_LOGINS = 4;

@@ -249,7 +249,7 @@ async function startBmcs({ machines }: Scenario, rack: Rack, stopping: Stop[]): 
     if (!bmc) continue;
     const macs = nics.map(({ mac }) => mac);
     const identity = { manufacturer, product, serial, macs, ...(uuid !== undefined && { uuid }) };
-    const started = await startVirtualBmc({ ...bmc, identity }, rack.driven(name));
+    const started = await startVirtualBmc({ ...bmc, identity, answersSearches: true }, rack.driven(name));
     stopping.unshift(() => started.close());
   }
 }

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { Clock } from '../base/clock.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
-import { KEYS, MUSTER_SCOPE } from '../store/keys.ts';
+import { BMC_SCOPE, KEYS, MUSTER_SCOPE } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
 import type { EncryptionKeyset } from './encryption.ts';
 import { type Aged, allGenerations, type Keyset } from './keyset.ts';
@@ -86,6 +86,12 @@ const symmetric = (keyset: EncryptionKeyset): ExportedKeyset => ({
   })),
 });
 
+/** What scopes have that are no clusters. */
+const OF_MUSTER: Readonly<Record<string, string | undefined>> = {
+  [MUSTER_SCOPE]: 'the keys of Muster itself',
+  [BMC_SCOPE]: 'the CA of BMCs',
+};
+
 /** The ids of all generations that are here; no key is brought into the clear for that. */
 async function generationsHere(pki: Keys, scope: string): Promise<readonly string[]> {
   const encryption = await pki.encryption(scope);
@@ -148,7 +154,7 @@ export function openExports({
       );
       return missing.flat().map((scope) => ({
         code: 'E_NOT_EXPORTED',
-        message: `only this host has ${scope === MUSTER_SCOPE ? 'the keys of Muster itself' : `all keys of cluster ${scope}`}; make a copy with \`muster pki export --all -o FILE\``,
+        message: `only this host has ${OF_MUSTER[scope] ?? `all keys of cluster ${scope}`}; make a copy with \`muster pki export --all -o FILE\``,
       }));
     },
   };

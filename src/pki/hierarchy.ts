@@ -16,8 +16,8 @@ const DAY = 24 * HOUR;
  */
 export const BACK_DATED = DAY as Millis;
 /**
- * The start of validity of Muster's own transport certificates, so that a machine whose clock has
- * no battery can connect.
+ * The start of validity of certificates of Muster's own transport and of BMCs, so that a machine
+ * whose clock has no battery can connect.
  */
 export const TRANSPORT_BEGINS = Date.UTC(2000, 0, 1) as Millis;
 
@@ -113,6 +113,17 @@ export const AUTHORITIES: Readonly<Record<AuthorityName, Authority>> = {
     begins: 'transport',
     pathLength: 1,
     bundle: { path: '/etc/muster/ca.crt', roles: ['control-plane', 'etcd', 'worker'] },
+  },
+  /**
+   * Apart from the transport CA, because whoever may write where a BMC is gets a certificate for
+   * that: with the transport CA it could be one of the boot host.
+   */
+  'bmc-ca': {
+    commonName: 'muster-bmcs',
+    lifetime: TEN_YEARS,
+    begins: 'transport',
+    pathLength: 1,
+    bundle: { path: '/etc/muster/bmc-ca.crt', roles: [] },
   },
 };
 
@@ -414,6 +425,17 @@ export const LEAVES = {
     subject: ({ name }) => ({ commonName: name }),
     purposes: ['serverAuth'],
     sans: ({ name, addresses, dns }) => ({ dns: distinct([name, ...(dns ?? [])]), ips: distinct(addresses) }),
+    lifetime: ONE_YEAR,
+    begins: 'transport',
+    delivery: { form: 'none' },
+    roles: ['boot-host'],
+  },
+  /** The BMC of a machine, which makes its own key; its clock may be wrong. */
+  bmc: {
+    parent: 'bmc-ca',
+    subject: ({ name }) => ({ commonName: name }),
+    purposes: ['serverAuth'],
+    sans: ({ addresses, dns }) => ({ dns: distinct(dns ?? []), ips: distinct(addresses) }),
     lifetime: ONE_YEAR,
     begins: 'transport',
     delivery: { form: 'none' },

@@ -8,8 +8,8 @@
 export type Restarting = 'trust' | 'issue' | 'distrust';
 
 export interface KeysetRow {
-  /** Whether each cluster has such keys, or Muster itself. */
-  readonly scope: 'cluster' | 'muster';
+  /** Whether each cluster has such keys, Muster itself, or all BMCs together. */
+  readonly scope: 'cluster' | 'muster' | 'bmcs';
   /** A CA, a key pair without a certificate, or a symmetric secret. */
   readonly is: 'ca' | 'pair' | 'secret';
   /** What the keys are for. */
@@ -104,6 +104,11 @@ export const KEYSETS = {
     about: 'makes the tickets with which machines ask for their first certificate',
     breaks: 'machines that boot at this moment, until they boot again',
   },
+  'bmc-ca': {
+    scope: 'bmcs',
+    is: 'ca',
+    about: 'the CA that signs certificates of BMCs (`bmc.managedCertificate`)',
+  },
 } as const satisfies Readonly<Record<string, KeysetRow>>;
 
 type Rows = typeof KEYSETS;
@@ -139,6 +144,9 @@ export const isAuthority = (name: RotatedName): name is AuthorityName => keysetR
 export const CLUSTER_KEYSETS = KEYSET_NAMES.filter((name) => keysetRow(name).scope === 'cluster');
 /** Muster's own keysets, for all clusters. */
 export const MUSTER_KEYSETS = KEYSET_NAMES.filter((name) => keysetRow(name).scope === 'muster');
+
+/** The keysets of all BMCs together. */
+export const BMC_KEYSETS = KEYSET_NAMES.filter((name) => keysetRow(name).scope === 'bmcs');
 
 /** What can be rotated of a cluster. */
 export type Rotated = Names<{ scope: 'cluster' }>;

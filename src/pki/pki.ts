@@ -8,7 +8,7 @@ import { type Clock, mustKnowTime } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Secret } from '../base/secret.ts';
-import { KEYS, MUSTER_SCOPE, PKI_PREFIX } from '../store/keys.ts';
+import { BMC_SCOPE, KEYS, MUSTER_SCOPE, PKI_PREFIX } from '../store/keys.ts';
 import type { Store, StoredRecord, Write } from '../store/store.ts';
 import { type AdoptedKeys, adoptedGeneration } from './adopted.ts';
 import { type DataKeys, openDataKeys } from './data-keys.ts';
@@ -43,6 +43,7 @@ import {
 import {
   ADOPTED,
   type AuthorityName,
+  BMC_KEYSETS,
   CLUSTER_KEYSETS,
   isAuthority,
   type KeysetName,
@@ -207,6 +208,12 @@ export function openPki(deps: PkiDeps): Pki {
   return new StorePki(deps);
 }
 
+/** The scopes that are no clusters. */
+const OF_MUSTER: Readonly<Record<string, readonly KeysetName[] | undefined>> = {
+  [MUSTER_SCOPE]: MUSTER_KEYSETS,
+  [BMC_SCOPE]: BMC_KEYSETS,
+};
+
 /** The keysets of which control planes get the private key. */
 const HANDED_OUT = CLUSTER_KEYSETS.filter(
   (name) => name === 'sa' || (isAuthority(name) && AUTHORITIES[name].pair?.signsThere),
@@ -258,7 +265,8 @@ class StorePki implements Pki {
     const now = this.#clock.now();
     const lifetime = this.#lifetimes.authority;
     const options = { now, ...(algorithm && { algorithm }), ...(lifetime && { lifetime }) };
-    const names: readonly KeysetName[] = scope === MUSTER_SCOPE ? MUSTER_KEYSETS : CLUSTER_KEYSETS;
+    const ofMuster = OF_MUSTER[scope];
+    const names: readonly KeysetName[] = ofMuster ?? CLUSTER_KEYSETS;
     const made = await Promise.all(
       names.map(async (name) =>
         foundKeyset(name, await this.#vault.make({ scope, keyset: name, ...options, bridgesFrom: [] })),
@@ -269,7 +277,7 @@ class StorePki implements Pki {
       put: encodeKeyset(keyset),
       expect: 'absent' as const,
     }));
-    const encryption = scope === MUSTER_SCOPE ? [] : [await this.#foundEncryption(scope, now)];
+    const encryption = ofMuster ? [] : [await this.#foundEncryption(scope, now)];
     const result = await this.#store.commit([...writes, ...encryption]);
     // Another call founded the scope at the same moment: the keys of that call count.
     return result.ok ? new Map(made.map((keyset) => [keyset.name, keyset])) : this.keysets(scope);

@@ -1,8 +1,8 @@
-/** The setting `bmc` of a Machine, and what a Profile says of the BMCs of its machines. */
+/** The setting `bmc` of a Machine, and what Profiles and Networks say of several BMCs. */
 import { z } from 'zod';
 import { parseDuration } from '../base/duration.ts';
 import { certificates } from './certificate-text.ts';
-import { duration, ipText } from './fields.ts';
+import { domainName, duration, ipText, mac } from './fields.ts';
 import { secretReference } from './secret-spec.ts';
 
 /** How Muster speaks with a BMC. */
@@ -38,9 +38,10 @@ const protocol = z.enum(BMC_PROTOCOLS).meta({
 const certificate = z
   .strictObject({
     sha256: sha256.optional().meta({ description: 'The SHA-256 of the certificate (DER), in hexadecimal.' }),
-    ca: certificates
-      .optional()
-      .meta({ description: 'CA certificates (PEM), of which one signed it for the address of the BMC.' }),
+    ca: certificates.optional().meta({
+      description:
+        'CA certificates (PEM), of which one signed it for the `name` of the BMC, else for its address.',
+    }),
   })
   .refine(
     ({ sha256: one, ca }) => (one === undefined) !== (ca === undefined),
@@ -51,23 +52,49 @@ const certificate = z
       'Which certificate the BMC shows for Redfish. Absent: the first one that Muster sees counts from then on (docs/power.md).',
   });
 
-/** What machines of a Profile have in common. */
-export const profileBmc = z
-  .strictObject({
-    protocol: protocol.optional(),
-    credentials: credentials.optional(),
-    certificate: certificate.optional(),
-    console: z.enum(['sol', 'none']).optional().meta({
-      description:
-        'sol: the boot host holds the serial console (serial over LAN of IPMI), keeps what it prints from the first octet of the firmware, and lets operators type. none (default): nobody holds it.',
-    }),
-  })
-  .meta({ description: 'What the BMCs of its machines have in common; `bmc` of a Machine wins, by field.' });
+/** What the BMCs of several machines have in common. */
+const common = z.strictObject({
+  protocol: protocol.optional(),
+  credentials: credentials.optional(),
+  certificate: certificate.optional(),
+  managedCertificate: z.literal(true).optional().meta({
+    description:
+      "Muster's CA signs the certificate of each BMC, and again before it ends, by Redfish. `certificate` is then what a BMC shows before (docs/power.md).",
+  }),
+  console: z.enum(['sol', 'none']).optional().meta({
+    description:
+      'sol: the boot host holds the serial console (serial over LAN of IPMI), keeps what it prints from the first octet of the firmware, and lets operators type. none (default): nobody holds it.',
+  }),
+});
+
+export const profileBmc = common.meta({
+  description: 'What the BMCs of its machines have in common; `bmc` of a Machine wins, by field.',
+});
+
+export const networkBmc = common.meta({
+  description:
+    'What the BMCs whose addresses are in the subnet have in common; `bmc` of Profiles and Machines wins, by field.',
+});
+
+/** Why a BMC that is named by its MAC address alone gets no password without a certificate. */
+export const NO_CERTIFICATE =
+  'whoever takes the lease of `mac` could pose as the BMC: name its `certificate` in the Machine, its Profile or the Network';
+/** Why it is asked by Redfish alone. */
+export const NO_IPMI =
+  'IPMI shows no certificate, so whoever takes the lease of `mac` could pose as the BMC; write `address`';
 
 export const machineBmc = z
   .strictObject({
-    address: ipText.meta({
+    address: ipText.optional().meta({
       description: 'The address of the BMC. Names are not taken: nothing is looked up.',
+    }),
+    mac: mac.optional().meta({
+      description:
+        'The MAC address of the BMC, instead of `address`: it is where Muster leased that MAC an address, else where the agent of the machine says. Anybody on its segment can take such a lease, so this needs `certificate`, and Redfish (docs/power.md).',
+    }),
+    name: domainName.optional().meta({
+      description:
+        'The DNS name in its certificate, where a CA signed it. Nothing looks it up. Default: its address.',
     }),
     port: z
       .int()
@@ -83,12 +110,17 @@ export const machineBmc = z
       )
       .optional()
       .meta({ description: 'The id of the machine in Redfish, where one BMC has several.' }),
-    ...profileBmc.shape,
+    ...common.shape,
   })
-  .superRefine(({ protocol: by = 'auto', port, system, console }, context) => {
+  .superRefine(({ address, mac: hardware, protocol: by = 'auto', port, system, console }, context) => {
     const refuse = (path: string, message: string) =>
       context.addIssue({ code: 'custom', path: [path], message });
-    if (port !== undefined && by === 'auto')
+    const isByMac = hardware !== undefined;
+    if (isByMac === (address !== undefined))
+      context.addIssue({ code: 'custom', message: 'write `address`, or `mac` for one with a lease' });
+    if (isByMac && by === 'ipmi') refuse('protocol', NO_IPMI);
+    if (isByMac && console === 'sol') refuse('console', NO_IPMI);
+    if (port !== undefined && by === 'auto' && !isByMac)
       refuse('port', 'a port is of one protocol: write `protocol` as well');
     if (system !== undefined && console === 'sol')
       refuse(
@@ -100,7 +132,8 @@ export const machineBmc = z
   .meta({ description: 'The BMC that powers the machine, which is how `muster power` reaches it.' });
 
 export type MachineBmc = z.output<typeof machineBmc>;
-export type ProfileBmc = z.output<typeof profileBmc>;
+/** What Profiles and Networks say. */
+export type SharedBmc = z.output<typeof common>;
 
 /** What Muster may do by itself with the power of a Profile's machines. */
 export const profilePower = z

@@ -20,6 +20,7 @@ import {
   placeOf,
   report,
 } from './candidate.ts';
+import { checkBmc } from './check-bmc.ts';
 import { isHost, type NetworkView } from './check-networks.ts';
 import type { BootDiskSpec, DataDiskSpec, Document, MachineSpec } from './kinds.ts';
 import { etcdMembers, type Membership } from './membership.ts';
@@ -144,6 +145,7 @@ export function checkMachine(machine: Candidate<'Machine'>, context: MachineCont
         other,
       });
   }
+  checkBmc(machine, candidates, found);
   checkDisks(machine, context);
   checkTrust(machine, context);
 }

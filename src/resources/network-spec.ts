@@ -1,5 +1,6 @@
 /** The schema of Network documents. */
 import { z } from 'zod';
+import { networkBmc } from './bmc-spec.ts';
 import { dhcpOptions } from './dhcp-options.ts';
 import { cidrText, domainName, duration, ipv4Text, loaderName, name, trust } from './fields.ts';
 import { namesSpec } from './names-spec.ts';
@@ -80,6 +81,7 @@ export const networkSpec = z.strictObject({
   pxe: pxeOptions
     .optional()
     .meta({ description: 'How Muster builds replies to PXE firmware on this network.' }),
+  bmc: networkBmc.optional(),
   discovery: z
     .strictObject({
       image: name.meta({

@@ -163,6 +163,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.vendorClasses': at('DHCP options of machines with this vendor class'),
     'spec.trust': TRUST,
     'spec.tpm': TPM,
+    'spec.bmc': at(BMC, '{credentials: {user: root, password: {valueFrom: {secret: bmc, key: password}}}}'),
   },
   Image: {
     ...META,

@@ -72,6 +72,8 @@ function keys<const Pattern extends string>(
 
 /** Scope of the PKI records that belong to no cluster. No cluster can have this name. */
 export const MUSTER_SCOPE = '_muster';
+/** Scope of the CA of BMCs. */
+export const BMC_SCOPE = '_bmcs';
 
 const OF_AGENTS = '.agents';
 /** The scope in which the agents of a cluster are upgraded; no cluster has a dot in its name. */

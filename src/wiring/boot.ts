@@ -28,6 +28,7 @@ type BootState = Pick<
   | 'leases'
   | 'store'
   | 'releases'
+  | 'sightings'
 >;
 
 export type Boot = ReturnType<typeof createBoot>;
@@ -42,9 +43,10 @@ export type CloseListener = () => Promise<void>;
 export function createBoot(
   options: ServeOptions,
   { clock, log, metrics, signal, systemCalls, outside }: Common,
-  { catalog, memberships, roster, assets, events, agents, consoles, leases, store, releases }: BootState,
+  state: BootState,
   closing: AsyncDisposableStack,
 ) {
+  const { catalog, memberships, roster, assets, events, agents, consoles, leases, store, releases } = state;
   const { sockets } = outside;
   const io = outside.openDatagrams({ env: process.env, log, metrics });
   const networks = followNetworks({
@@ -141,6 +143,7 @@ export function createBoot(
       networks: networks.served,
       boot: service,
       leases,
+      saw: state.sightings.saw,
       store,
       events,
       clock,

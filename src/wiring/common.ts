@@ -9,6 +9,7 @@ import type { DaemonLog } from '../base/pino.files.ts';
 import type { PostAndRead } from '../base/post.socket.ts';
 import type { SystemCalls } from '../base/system-calls.socket.ts';
 import type { Protocols } from '../bmc/connect.ts';
+import type { searchRedfish } from '../bmc/redfish/ssdp.socket.ts';
 import type { AnyKind } from '../cluster/change/kind.ts';
 import type { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
 import type { createGateways } from '../cluster/etcd/gateway.socket.ts';
@@ -57,6 +58,8 @@ export interface Outside {
   readonly exchangeNames: typeof exchange;
   /** What opens sessions with BMCs. */
   readonly bmcs: Protocols;
+  /** Asks from own addresses which Redfish services there are. */
+  readonly searchRedfish: typeof searchRedfish;
   /** Kinds of change besides Muster's own. */
   readonly kinds: readonly AnyKind[];
 }

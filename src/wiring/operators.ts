@@ -17,6 +17,7 @@ import { pageRoutes } from '../api/page.files.ts';
 import { PendingOrders } from '../api/pending-orders.ts';
 import { startWebhooks } from '../api/webhooks/webhooks.ts';
 import { duration } from '../base/duration.ts';
+import { formatIpv4 } from '../base/ipv4.ts';
 import { createPost } from '../base/post.socket.ts';
 import { openUserNames } from '../base/user-names.files.ts';
 import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
@@ -61,10 +62,12 @@ export async function listenToOperators(
   const accounts = await openAccounts(common, state, new Passwords(), providerLogins(options, clock));
   const tls = operatorsListen && (await operatorsTls(options, common, state));
   let shown = tls;
-  const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
-  opened(() => endings.close());
   const power = await openPower(common, state, options.state, neededBy(state, clusters));
   opened(async () => power.close());
+  const { certificateState, agentCluster } = agents;
+  const holders = { certificateState, agentCluster, certifies: power.certifies };
+  const endings = startEndingWatch({ pki, agents: holders, events, metrics, clock, log });
+  opened(() => endings.close());
   clusters.powered(power);
   const page = operatorsListen && pageRoutes();
   const deps = operatorDeps(options, common, state, boot, clusters, {
@@ -209,7 +212,7 @@ export function operatorDeps(
     assets,
     artifacts,
     roster,
-    leases,
+    ...{ leases, sightings: state.sightings, searchBmcs: searching(common, boot) },
     inventories: agents.inventories,
     consoles,
     kubelets: () => kubeletsIn(artifacts),
@@ -252,6 +255,19 @@ export function operatorDeps(
     metrics,
     clock,
     log,
+  };
+}
+
+/** Searches for BMCs on the served segments; all who ask meanwhile get the same answer. */
+function searching({ outside }: Pick<Common, 'outside'>, { networks }: Pick<Boot, 'networks'>) {
+  let running: ReturnType<Common['outside']['searchRedfish']> | undefined;
+  return () => {
+    const attached = networks.served().filter((one) => one.interface !== undefined);
+    const from = new Set(attached.map(({ serverAddress }) => formatIpv4(serverAddress)));
+    running ??= outside.searchRedfish([...from]).finally(() => {
+      running = undefined;
+    });
+    return running;
   };
 }
 

@@ -5,6 +5,7 @@ import { openDatagrams } from '../base/open-datagrams.socket.ts';
 import { createPost } from '../base/post.socket.ts';
 import { openIpmi } from '../bmc/ipmi/client.socket.ts';
 import { openRedfish } from '../bmc/redfish/client.socket.ts';
+import { searchRedfish } from '../bmc/redfish/ssdp.socket.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
 import { createGateways } from '../cluster/etcd/gateway.socket.ts';
@@ -42,6 +43,7 @@ export const ofThisHost = ({ localWebhooks }: Pick<ServeOptions, 'localWebhooks'
   post: createPost({ local: localWebhooks }).postAndRead,
   exchangeNames: exchange,
   bmcs: { redfish: openRedfish, ipmi: openIpmi },
+  searchRedfish,
   kinds: [],
 });
 

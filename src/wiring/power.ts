@@ -1,7 +1,9 @@
 /** Wires what powers machines through their BMCs. */
 import { duration, parseDuration } from '../base/duration.ts';
-import { parseMac } from '../base/mac.ts';
+import { cidr, contains, formatIpv4, parseIpv4 } from '../base/ipv4.ts';
+import { type Mac, parseMac } from '../base/mac.ts';
 import { answersAt } from '../bmc/answers.socket.ts';
+import { openBmcAuthority } from '../bmc/authority.ts';
 import { openConnections } from '../bmc/connect.ts';
 import { openBmcConsoles } from '../bmc/consoles.ts';
 import { openPowerOrders, type PowerOrders } from '../bmc/orders.ts';
@@ -18,6 +20,7 @@ import { openConsoles } from '../machines/console.files.ts';
 import type { Heartbeats, Off } from '../machines/heartbeats.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import { selectionOf } from '../pxe/decide/selection.ts';
+import type { NetworkSpec, ProfileSpec } from '../resources/kinds.ts';
 import type { Common } from './common.ts';
 import type { State } from './state.ts';
 
@@ -34,7 +37,7 @@ export async function openPower(
   /** Why the cluster of a machine cannot do without it now. */
   needed: (machine: string) => Promise<string | undefined>,
 ) {
-  const { store, roster, catalog, events, given, agents, life, secrets } = state;
+  const { store, roster, catalog, events, given, agents, secrets, pki } = state;
   const by = {
     profiles: () =>
       catalog.list('Profile').map(({ document: { metadata, spec } }) => ({ name: metadata.name, spec })),
@@ -45,11 +48,7 @@ export async function openPower(
     const selection = member && selectionOf(by, member, undefined);
     return selection?.kind === 'selected' ? selection.profile.spec : undefined;
   };
-  const reach = (machine: string) => {
-    const spec = roster.get(machine)?.entry?.document.spec;
-    if (spec?.bmc === undefined || life.state === 'superseded') return undefined;
-    return reachOf(spec, profileOf(machine));
-  };
+  const reach = reaching(state, profileOf);
   const rule = (machine: string): RecoverRule | undefined => {
     const recover = reach(machine) && profileOf(machine)?.power?.recover;
     if (recover === undefined) return undefined;
@@ -101,7 +100,8 @@ export async function openPower(
   consoles.sync();
   const machines = () => roster.list().flatMap(({ name }) => (reach(name) ? [name] : []));
   const unwatch = watchPower({ machines, orders, clock });
-  const upkeep = startUpkeep({ machines, reach, connections, events, clock, log });
+  const authority = openBmcAuthority(pki);
+  const upkeep = startUpkeep({ machines, reach, connections, authority, events, clock, log });
   const unwatchSilence = watchSilence({
     silent: () =>
       roster.list().flatMap((member) => (isSilent(member, roster.heartbeats) ? [member.name] : [])),
@@ -124,6 +124,10 @@ export async function openPower(
     show: orders.show.bind(orders),
     forget: orders.forget.bind(orders),
     rotate: upkeep.rotate.bind(upkeep),
+    certify: upkeep.certify.bind(upkeep),
+    replaceAuthority: upkeep.replaceAuthority.bind(upkeep),
+    authority: authority.bundle,
+    certifies: (machine: string) => reach(machine)?.managedCertificate === true,
     reach,
     known: (machine: string) => connections.known(machine),
     async close() {
@@ -136,6 +140,30 @@ export async function openPower(
       await consoles.close();
       await connections.close();
     },
+  };
+}
+
+/** How the BMC of a machine is reached, by documents, leases and what agents report. */
+function reaching(
+  { roster, catalog, agents, leases, life }: State,
+  profileOf: (machine: string) => ProfileSpec | undefined,
+): (machine: string) => Reach | undefined {
+  const networkOf = (address: string): NetworkSpec | undefined => {
+    const at = parseIpv4(address);
+    const all = at === undefined ? [] : catalog.list('Network').map(({ document }) => document.spec);
+    return all.find(({ subnet }) => contains(cidr(subnet), at!));
+  };
+  return (machine) => {
+    const spec = roster.get(machine)?.entry?.document.spec;
+    if (spec?.bmc === undefined || life.state === 'superseded') return undefined;
+    const addressOf = (mac: Mac): string | undefined => {
+      const leased = leases.addressOf(mac);
+      if (leased !== undefined) return formatIpv4(leased);
+      // Anybody on the segment may have sent what the discovery system says.
+      const said = agents.inventories.get(machine);
+      return said?.claimed ? undefined : said?.inventory.bmc?.address;
+    };
+    return reachOf(spec, { profile: profileOf(machine), addressOf, networkOf });
   };
 }
 

@@ -6,6 +6,7 @@ import { type ArtifactBook, openArtifactBook } from '../artifacts/book.ts';
 import type { Clock } from '../base/clock.ts';
 import type { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { openSightings } from '../bmc/sightings.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { openSnapshotFiles, type SnapshotFiles } from '../cluster/backup/snapshot-files.files.ts';
 import { openReleases } from '../cluster/change/releases.ts';
@@ -185,11 +186,15 @@ export async function openRecords(
   const secretUsers = followSecretUsers(catalog, memberships);
   closing.defer(() => secretUsers.close());
   const leases = await openLeaseBook({ store, clock, events, metrics });
+  const sightings = openSightings({ clock, metrics });
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   closing.defer(() => roster.close());
   const pki = openPki({ store, vault, clock });
   const tokens = await openJoinTokens({ store, secrets, clock, events, log });
-  return { life, given, releases, catalog, memberships, secretUsers, leases, roster, pki, tokens };
+  return {
+    ...{ life, given, releases, catalog, memberships, secretUsers },
+    ...{ leases, sightings, roster, pki, tokens },
+  };
 }
 
 /** Asks the programs that this boot host has about the values of Clusters. */

@@ -10,13 +10,13 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { PowerView } from '../../src/api/operations/power.ts';
 import { connectApi } from '../../src/cli/client.socket.ts';
-import type { Certificate } from '../../src/lab/bmc/redfish.server.ts';
 import {
   certificateOf,
   ImaginedMachine,
   startVirtualBmc,
   type VirtualBmc,
 } from '../../src/lab/bmc/virtual-bmc.server.ts';
+import type { Certificate } from '../../src/lab/bmc/web-certificate.ts';
 import { BOOT_HOST, MACHINES, Rig, SERVER_MODE } from './rig.ts';
 
 const OPERATORS = `${BOOT_HOST}:8444`;

@@ -9,9 +9,15 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import { openBmcAuthority } from '../../src/bmc/authority.ts';
 import { openIpmi } from '../../src/bmc/ipmi/client.socket.ts';
+import type { Reach } from '../../src/bmc/reach.ts';
 import { openRedfish } from '../../src/bmc/redfish/client.socket.ts';
 import { ImaginedMachine, startVirtualBmc, type VirtualBmc } from '../../src/lab/bmc/virtual-bmc.server.ts';
+import { openPki } from '../../src/pki/pki.ts';
+import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
+import { openMemoryStore } from '../../src/store/memory.ts';
 import { type Unpacked, unpacked } from './unpacked.ts';
 
 const HOME = mkdtempSync(join(tmpdir(), 'muster-virtual-bmc-'));
@@ -258,6 +264,43 @@ describe('Redfish', () => {
       expect(await fence('off')).toContain('Powered OFF');
       expect(to.machine.on).toBe(false);
     }
+  });
+
+  test('openssl takes the request of a BMC, and then its certificate for its address', async () => {
+    const authority = openBmcAuthority(
+      openPki({ store: openMemoryStore(), vault: vaultFrom(newVaultKey(), 'test'), clock: systemClock }),
+    );
+    const { bmc, access } = await virtual('redfish');
+    const client = await openRedfish({ ...access, trust: {} });
+    const request = await client.certificates!.request();
+    const openssl = async (stdin: string, ...words: readonly string[]) => {
+      const child = execFile('openssl', words);
+      let text = '';
+      for (const stream of [child.stdout!, child.stderr!])
+        stream.on('data', (part) => {
+          text += part;
+        });
+      child.stdin!.end(stdin);
+      await once(child, 'close');
+      return text;
+    };
+    expect(await openssl(request, 'req', '-verify', '-noout', '-text')).toMatch(
+      /verify OK.*CN ?= ?bmc.*prime256v1/s,
+    );
+    const to: Reach = { address: '127.0.0.1', name: 'bmc-1.lab.example', protocol: 'redfish' };
+    const { pem } = await authority.sign('node-1', to, request);
+    await client.certificates!.replace(pem);
+    await client.close();
+    const file = join(HOME, 'bmcs.pem');
+    writeFileSync(file, await authority.bundle());
+    const connecting = ['s_client', '-connect', `127.0.0.1:${bmc.port}`, '-CAfile', file];
+    const strictly = ['-verify_return_error', '-x509_strict', '-purpose', 'sslserver'];
+    for (const name of [
+      ['-verify_ip', '127.0.0.1'],
+      ['-verify_hostname', 'bmc-1.lab.example'],
+    ])
+      expect(await openssl('', ...connecting, ...strictly, ...name)).toContain('Verify return code: 0 (ok)');
+    expect(await openssl('', ...connecting, '-verify_hostname', 'muster')).toContain('hostname mismatch');
   });
 
   test("Muster's own client needs the pinned certificate, and closes its sessions", async () => {

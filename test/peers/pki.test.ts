@@ -20,8 +20,7 @@ import { newGeneration } from '../../src/pki/issue.ts';
 import { KEY_ALGORITHMS, PrivateKey } from '../../src/pki/keys.ts';
 import { addTrusted, distrust, promote, signingCertificate, trustBundle } from '../../src/pki/keyset.ts';
 import { AUTHORITY_NAMES, KEYSET_NAMES } from '../../src/pki/keysets.ts';
-import { MUSTER_SCOPE } from '../../src/store/keys.ts';
-import { CP1, factsOf, temporary, verifyFaults, type World, world } from '../unit/pki/kit.ts';
+import { CP1, factsOf, scopeOf, temporary, verifyFaults, type World, world } from '../unit/pki/kit.ts';
 
 const golden = JSON.parse(fs.readFileSync('test/golden/cluster/certificates.json', 'utf8')) as {
   certificates: (ReturnType<typeof factsOf> & { file: string; days: number })[];
@@ -167,7 +166,7 @@ test('with two generations of every authority, leaves of both verify; after the 
   const old = await of.leaves();
   const oldIds = new Map([...(await of.keysets())].map(([name, { primary }]) => [name, primary]));
   for (const name of AUTHORITY_NAMES) {
-    const scope = name === 'transport-ca' ? MUSTER_SCOPE : 'golden';
+    const scope = scopeOf(name);
     const next = await of.pki.take(scope, name, await newGeneration(name, { now: of.clock.now() }));
     await of.pki.change(scope, name, (keyset) => addTrusted(keyset, next));
   }
@@ -179,7 +178,7 @@ test('with two generations of every authority, leaves of both verify; after the 
   const between = await of.leaves();
   expect(await issuers()).toEqual(before);
   for (const name of AUTHORITY_NAMES) {
-    const scope = name === 'transport-ca' ? MUSTER_SCOPE : 'golden';
+    const scope = scopeOf(name);
     await of.pki.change(scope, name, (keyset) => promote(keyset, keyset.trusted[1]!.id));
   }
   const fresh = await of.leaves();
@@ -190,18 +189,18 @@ test('with two generations of every authority, leaves of both verify; after the 
       expect(signingCertificate(keyset).match(/BEGIN CERTIFICATE/g)).toHaveLength(1);
     }
   for (const name of AUTHORITY_NAMES) {
-    const scope = name === 'transport-ca' ? MUSTER_SCOPE : 'golden';
+    const scope = scopeOf(name);
     await of.pki.change(scope, name, (keyset) => distrust(keyset, oldIds.get(name)!));
   }
   expect(await verify(old)).toEqual([]);
   expect(await verify(fresh)).toEqual(all);
 });
 
-test("only certificates of Muster's transport are valid for a machine whose clock begins in 2000", async () => {
+test("only certificates of Muster's transport and of BMCs are valid for a machine whose clock begins in 2000", async () => {
   const of = await world();
   const at = ['-attime', String(TRANSPORT_BEGINS / 1000 + 3600)];
   const valid = [...(await verified(of, await of.leaves(), () => [at]))];
-  expect(valid).toEqual(LEAF_NAMES.filter((leaf) => leafOf(leaf).parent === 'transport-ca'));
+  expect(valid).toEqual(LEAF_NAMES.filter((leaf) => leafOf(leaf).begins === 'transport'));
 });
 
 test('a leaf never outlives its authority', async () => {
@@ -267,7 +266,7 @@ test('of the CAs’ keys a control plane with etcd gets only the one with which 
   expect(removed).toEqual(['/etc/kubernetes/pki/etcd/ca.key', '/etc/kubernetes/pki/front-proxy-ca.key']);
 });
 
-test('the transport CA may sign leaves and bridges and has no alternative name; the CAs of a cluster are as kubeadm makes them', async () => {
+test('the CAs of the transport and of BMCs may sign leaves and bridges and have no alternative name; the CAs of a cluster are as kubeadm makes them', async () => {
   const of = await world();
   for (const [name, keyset] of await of.keysets()) {
     if (name === 'sa') continue;
@@ -278,7 +277,7 @@ test('the transport CA may sign leaves and bridges and has no alternative name; 
     });
     const shown = [/CA:TRUE.*/.exec(text)![0], /DNS:\S+/.exec(text)?.[0]];
     expect(shown).toEqual(
-      name === 'transport-ca'
+      AUTHORITIES[name].begins === 'transport'
         ? ['CA:TRUE, pathlen:1', undefined]
         : ['CA:TRUE', `DNS:${AUTHORITIES[name].commonName}`],
     );

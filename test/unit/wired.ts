@@ -23,6 +23,7 @@ interface Wished extends Partial<ServeOptions> {
   readonly addresses?: ReturnType<Outside['addresses']>;
   readonly kinds?: Outside['kinds'];
   readonly bmcs?: Outside['bmcs'];
+  readonly searchRedfish?: Outside['searchRedfish'];
 }
 
 /**
@@ -30,7 +31,8 @@ interface Wished extends Partial<ServeOptions> {
  * answer as tests set them.
  */
 export function wired(given: Wished) {
-  const { addresses = [], kinds = [], bmcs = NO_BMCS, clock: time = new ManualClock(), ...wished } = given;
+  const { addresses = [], kinds = [], clock: time = new ManualClock(), ...others } = given;
+  const { bmcs = NO_BMCS, searchRedfish = async () => [], ...wished } = others;
   const { store: kept = openMemoryStore(), vault = vaultFrom(newVaultKey(), 'test'), ...set } = wished;
   const servers: { kube: Kube } = { kube: nobody };
   const closing = new AsyncDisposableStack();
@@ -57,6 +59,7 @@ export function wired(given: Wished) {
     post: nobody,
     exchangeNames: nobody,
     bmcs,
+    searchRedfish,
     kinds,
   };
   const common: Common = {

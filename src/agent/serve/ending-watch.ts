@@ -10,8 +10,7 @@ import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
 import { ALARMS, type AlarmLevel, alarmOf, type Ending, endingsOf } from '../../pki/outlook.ts';
 import type { Pki } from '../../pki/pki.ts';
-import { MUSTER_SCOPE } from '../../store/keys.ts';
-import type { Agents } from './agents.ts';
+import { BMC_SCOPE, MUSTER_SCOPE } from '../../store/keys.ts';
 import { pkiStandings } from './pki-standings.ts';
 import { createRounds } from './rounds.ts';
 
@@ -19,7 +18,7 @@ const LOOK_EVERY = duration('1h');
 
 interface EndingWatchDeps {
   readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued'>;
-  readonly agents: Pick<Agents, 'certificateState' | 'agentCluster'>;
+  readonly agents: Parameters<typeof pkiStandings>[0];
   readonly events: EventSink;
   readonly metrics: Metrics;
   readonly clock: Clock;
@@ -97,10 +96,11 @@ export function startEndingWatch(deps: EndingWatchDeps): EndingWatch {
   const record = (alarm: Alarm, now: number): void => {
     const { scope, level, ending } = alarm;
     const { what, of, ends, renewedBy } = ending;
-    const ofMachine = renewedBy === 'agent' || renewedBy === 'kubelet';
+    const ofBmc = scope === BMCS && renewedBy === 'muster';
+    const ofMachine = renewedBy === 'agent' || renewedBy === 'kubelet' || ofBmc;
     events.record({
       kind: 'pki.ends-soon',
-      subject: ofMachine ? of : scope === OWN ? OWN : `Cluster/${scope}`,
+      subject: ofMachine ? of : scope === OWN || scope === BMCS ? OWN : `Cluster/${scope}`,
       reason: { code: level, text: textOf(alarm, now) },
       fields: { scope, what, of, until: new Date(ends).toISOString() },
     });
@@ -119,7 +119,8 @@ export function startEndingWatch(deps: EndingWatchDeps): EndingWatch {
 
 /** The name of Muster's own scope in lists of clusters. */
 const OWN = 'muster';
-const nameOf = (scope: string): string => (scope === MUSTER_SCOPE ? OWN : scope);
+const BMCS = 'bmcs';
+const nameOf = (scope: string): string => (scope === MUSTER_SCOPE ? OWN : scope === BMC_SCOPE ? BMCS : scope);
 
 function textOf({ scope, ending }: Alarm, now: number): string {
   const { what, of, ends, renewedBy } = ending;
@@ -128,6 +129,8 @@ function textOf({ scope, ending }: Alarm, now: number): string {
   const todo =
     renewedBy === 'rotation'
       ? 'it has to be rotated'
-      : 'it should have been renewed: is its machine heard, and is its clock right?';
+      : scope === BMCS && renewedBy === 'muster'
+        ? 'it should have been renewed: `muster bmc ls` says why not'
+        : 'it should have been renewed: is its machine heard, and is its clock right?';
   return `${what} of ${of} (${scope}) ${when}; ${todo}`;
 }

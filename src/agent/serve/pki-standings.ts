@@ -10,7 +10,10 @@ import type { Agents } from './agents.ts';
  * `issued`: the scope's whole ledger.
  */
 export function pkiStandings(
-  agents: Pick<Agents, 'certificateState' | 'agentCluster'>,
+  agents: Pick<Agents, 'certificateState' | 'agentCluster'> & {
+    /** Whether Muster's CA signs the certificate of a machine's BMC. */
+    readonly certifies: (machine: string) => boolean;
+  },
   scope: string,
   issued: readonly IssuedCertificate[],
 ): (one: IssuedCertificate) => Standing {
@@ -20,6 +23,7 @@ export function pkiStandings(
       const state = agents.certificateState(one.to, one.serial);
       return state === 'valid' ? 'current' : state;
     }
+    if (one.leaf === 'bmc' && !agents.certifies(one.to)) return 'removed';
     const gone = scope !== MUSTER_SCOPE && isOfMachines(one.leaf) && agents.agentCluster(one.to) !== scope;
     if (gone) return 'removed';
     return superseded.has(one.serial) ? 'superseded' : 'current';

@@ -21,7 +21,7 @@ import type { Pki } from '../../pki/pki.ts';
 import { takeAuthority } from '../../pki/take-authority.ts';
 import { pkiStatusView, type TicketSecrets } from '../../pki/views.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
-import { MUSTER_SCOPE } from '../../store/keys.ts';
+import { BMC_SCOPE, MUSTER_SCOPE } from '../../store/keys.ts';
 import type { Actions } from '../actions.ts';
 import { fault, listOf, on, type Parsed, type Part, part, time, word } from '../contract/contract.ts';
 import type { Daemon } from '../daemon.ts';
@@ -42,12 +42,16 @@ interface Deps {
   /** Which keys operators have a copy of. */
   readonly exports: Exports;
   readonly agents: ServedAgents;
+  readonly power: {
+    /** Whether Muster's CA signs the certificate of a machine's BMC. */
+    readonly certifies: (machine: string) => boolean;
+  };
   readonly events: EventLog;
   readonly daemon: Daemon;
   readonly clock: Clock;
 }
 
-type PkiDeps = Pick<Deps, 'pki' | 'agents' | 'clock' | 'changes' | 'catalog'>;
+type PkiDeps = Pick<Deps, 'pki' | 'agents' | 'power' | 'clock' | 'changes' | 'catalog'>;
 
 /** The name of Muster's own keys in lists of clusters. */
 const OWN = 'muster';
@@ -71,7 +75,7 @@ const ending = { what: z.string(), of: z.string(), by, ends: time, alarm };
 const scope = z
   .strictObject({
     scope: z.string(),
-    of: z.enum(['cluster', 'muster']),
+    of: z.enum(['cluster', 'muster', 'bmcs']),
     keysets: z.array(
       z.strictObject({ name: z.string(), about: z.string(), generations: z.array(generation) }),
     ),
@@ -134,13 +138,13 @@ const exported = z.strictObject({
 const WITHIN = duration('90d');
 
 async function statusOf(scope: string, within: Millis, deps: PkiDeps): Promise<ScopeStatus> {
-  const { pki, agents, clock } = deps;
-  const own = scope === MUSTER_SCOPE;
+  const { pki, agents, power, clock } = deps;
+  const [own, ofBmcs] = [scope === MUSTER_SCOPE, scope === BMC_SCOPE];
   const issued = await pki.issued(scope);
   const rotation = rotationOf(scope, deps);
   return {
-    scope: own ? OWN : scope,
-    of: own ? 'muster' : 'cluster',
+    scope: own ? OWN : ofBmcs ? 'bmcs' : scope,
+    of: own ? 'muster' : ofBmcs ? 'bmcs' : 'cluster',
     ...(rotation && { rotation }),
     ...pkiStatusView(
       {
@@ -148,8 +152,16 @@ async function statusOf(scope: string, within: Millis, deps: PkiDeps): Promise<S
         encryption: await pki.encryption(scope),
         tickets: own ? await ticketSecrets(agents) : undefined,
         issued,
-        standing: pkiStandings(agents, scope, issued),
-        ofCluster: !own,
+        standing: pkiStandings(
+          {
+            certificateState: (...of) => agents.certificateState(...of),
+            agentCluster: (machine) => agents.agentCluster(machine),
+            certifies: power.certifies,
+          },
+          scope,
+          issued,
+        ),
+        ofCluster: !own && !ofBmcs,
       },
       clock.now(),
       within,
@@ -179,7 +191,7 @@ async function scopesOf(
 ): Promise<readonly string[]> {
   const scopes = await deps.pki.scopes();
   if (cluster === undefined) return scopes;
-  if (cluster !== MUSTER_SCOPE && scopes.includes(cluster)) return [cluster];
+  if (!cluster.startsWith('_') && scopes.includes(cluster)) return [cluster];
   throw deps.catalog.get('Cluster', cluster)
     ? new MusterError('E_NO_KEYS', `${cluster} has no keys yet`)
     : new MusterError(

@@ -8,7 +8,7 @@ import { BOOT_TARGETS, POWER_STATES } from '../../bmc/bmc.ts';
 import type { Known } from '../../bmc/known.ts';
 import { type Order, PATIENCE, WANTS, type Want } from '../../bmc/order.ts';
 import type { PowerOrders, ReadPower } from '../../bmc/orders.ts';
-import type { Reach } from '../../bmc/reach.ts';
+import { type Reach, whereOf } from '../../bmc/reach.ts';
 import type { Upkeep } from '../../bmc/upkeep.ts';
 import { BMC_VIEWS, SENSOR_KINDS, SENSOR_STATES } from '../../bmc/views.ts';
 import type { Roster } from '../../machines/roster.ts';
@@ -30,6 +30,10 @@ export interface PowerDeps {
     readonly reach: (machine: string) => Reach | undefined;
     readonly known: (machine: string) => Known | undefined;
     readonly rotate: Upkeep['rotate'];
+    readonly certify: Upkeep['certify'];
+    readonly replaceAuthority: Upkeep['replaceAuthority'];
+    /** The certificates of the CA of BMCs, PEM; empty: there is none yet. */
+    readonly authority: () => Promise<string>;
   };
 }
 
@@ -55,7 +59,7 @@ const order = z
 
 const powerView = z.strictObject({
   machine: z.string(),
-  address: z.string().meta({ description: 'Of its BMC.' }),
+  address: z.string().meta({ description: 'Of its BMC; its MAC address while it has no other.' }),
   protocol: z.string().meta({ description: 'What it speaks; auto: nobody has tried yet.' }),
   pin: z.string().optional().meta({ description: 'SHA-256 of the certificate that counts.' }),
   state: z.enum(POWER_STATES).optional(),
@@ -115,10 +119,11 @@ function viewOf(machine: string, { power }: Pick<PowerDeps, 'power'>, read?: Rea
   const known = power.known(machine);
   const state = read ?? power.read(machine);
   const last = power.last(machine);
-  const { certificate } = reach;
-  const pin = certificate?.sha256 ?? known?.pin;
+  const { certificate, managedCertificate } = reach;
+  const ours = managedCertificate ? known?.certificate?.pin : undefined;
+  const pin = ours ?? certificate?.sha256 ?? known?.pin;
   return {
-    ...{ machine, address: reach.address, protocol: known?.protocol ?? reach.protocol },
+    ...{ machine, address: whereOf(reach), protocol: known?.protocol ?? reach.protocol },
     ...(pin !== undefined && { pin }),
     ...(state && { state: state.state, readAt: stamp(state.at) }),
     ...(state?.fault !== undefined && { fault: state.fault }),

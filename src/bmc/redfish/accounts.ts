@@ -5,7 +5,7 @@ import { isOwnPath, membersOf, type Resource } from './model.ts';
 /** What asks the BMC. Every call rejects with a BmcFault. */
 interface Asks {
   get(path: string): Promise<Resource>;
-  post(path: string, body: object): Promise<void>;
+  post(path: string, body: object): Promise<unknown>;
   patch(path: string, body: object, etag: string | undefined): Promise<void>;
 }
 

@@ -9,9 +9,10 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
-import { type Bmc, BmcFault, inTime } from '../bmc.ts';
+import { type Bmc, type BmcCertificates, BmcFault, inTime } from '../bmc.ts';
 import { LATER, quirksOf } from '../quirks.ts';
 import { setAccount, switchAccountOff } from './accounts.ts';
+import { certificatesBy } from './certificates.ts';
 import {
   bootChange,
   bootIn,
@@ -28,13 +29,23 @@ import {
 import { shownBy } from './views.ts';
 
 /** Which certificate is the BMC's own: one with this pin, or one that a CA signed for it. */
-export type RedfishTrust =
+export type RedfishTrust = {
+  /** Is told the SHA-256 of what the BMC shows, once it counts. */
+  readonly pinned?: (pin: string) => void;
+  /** Certificates that count as well: those that Muster gave it. */
+  readonly or?: readonly string[];
+} & (
   | {
-      /** SHA-256 of the certificate in DER, in hex. Absent: the first one is told to `pinned`. */
+      /** SHA-256 of the certificate in DER, in hex. Absent: the first one counts. */
       readonly pin?: string | undefined;
-      readonly pinned: (pin: string) => void;
     }
-  | { /** PEM. */ readonly ca: string };
+  | {
+      /** PEM. */
+      readonly ca: string;
+      /** The DNS name that it signed. Absent: the address. */
+      readonly name?: string;
+    }
+);
 
 export interface RedfishAccess {
   readonly address: string;
@@ -145,8 +156,8 @@ class Link {
     return { path, body: fieldsOf(answer.body), ...(etag !== '' && { etag }) };
   }
 
-  async post(path: string, body: object): Promise<void> {
-    await this.#again(() => this.#send('POST', path, body));
+  async post(path: string, body: object): Promise<Readonly<Record<string, unknown>>> {
+    return fieldsOf((await this.#again(() => this.#send('POST', path, body))).body);
   }
 
   /** Changes a resource if it is still as it was read. */
@@ -170,7 +181,7 @@ class Link {
   }
 
   #send(method: string, path: string, body?: object, etag?: string): Promise<Answered> {
-    const { address, port = 443, user, password } = this.#access;
+    const { address, port = 443, user, password, trust } = this.#access;
     const content = body && JSON.stringify(body);
     return new Promise((done, fail) => {
       let answers = false;
@@ -187,6 +198,7 @@ class Link {
           method,
           path,
           agent: this.#agent,
+          ...('name' in trust && trust.name !== undefined && { servername: trust.name }),
           // Certificates of BMCs are mostly their own; `#whyNotTrusted` says which one is right.
           rejectUnauthorized: false,
           // The whole answer, however slowly it comes.
@@ -254,15 +266,19 @@ class Link {
     const { trust } = this.#access;
     // It has the keys of a connection that was checked; its certificate is not sent again.
     if (socket.isSessionReused()) return undefined;
-    if ('ca' in trust)
-      return socket.authorized ? undefined : `its certificate is not of the CA: ${socket.authorizationError}`;
     const certificate = socket.getPeerCertificate().raw as Buffer | undefined;
     if (certificate === undefined) return 'it shows no certificate';
     const seen = createHash('sha256').update(certificate).digest('hex');
-    const pin = trust.pin ?? this.#first;
-    if (pin !== undefined && pin !== seen) return `it shows another certificate: ${seen}`;
-    if (pin === undefined) trust.pinned(seen);
+    const isGiven = trust.or?.includes(seen) ?? false;
+    if ('ca' in trust) {
+      if (!socket.authorized && !isGiven)
+        return `its certificate is not of the CA: ${socket.authorizationError}`;
+    } else {
+      const pin = this.#first ?? (isGiven ? seen : trust.pin);
+      if (pin !== undefined && pin !== seen) return `it shows another certificate: ${seen}`;
+    }
     this.#first = seen;
+    trust.pinned?.(seen);
     return undefined;
   }
 }
@@ -289,12 +305,14 @@ const isBusy = ({ status, body }: Answered): boolean =>
 
 class RedfishSession implements Bmc {
   readonly protocol = 'redfish';
+  readonly certificates: BmcCertificates;
   readonly #link: Link;
   readonly #system: string;
 
   constructor(link: Link, system: string) {
     this.#link = link;
     this.#system = system;
+    this.certificates = certificatesBy(link, system);
   }
 
   async power() {

@@ -7,7 +7,7 @@ import { MusterError } from '../../base/errors.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
-import { millisSince } from '../times.ts';
+import { millisSince, timeText } from '../times.ts';
 
 type BmcList = Answer<'GET /v1/bmcs'>;
 type View = BmcList['items'][number];
@@ -27,8 +27,18 @@ const COLUMNS: readonly Column<View>[] = [
       since === undefined ? (managed ? 'not made yet' : "the Secret's") : `${ageOf(since)} old`,
     color: ({ since, managed }) => (managed && since === undefined ? 'yellow' : undefined),
   },
-  { heading: 'ORDERED', cell: ({ due }) => due && `${ageOf(due.at)} ago by ${due.by}` },
+  {
+    heading: 'ORDERED',
+    cell: ({ due, certify }) => {
+      const order = due ?? certify;
+      return order && `${ageOf(order.at)} ago by ${order.by}`;
+    },
+  },
   { heading: 'FAULT', cell: ({ fault }) => fault && `${fault.code}: ${fault.text}`, cuts: true },
+  {
+    heading: 'CERTIFICATE ENDS',
+    cell: ({ certificate }) => certificate && timeText(certificate.notAfter),
+  },
   { heading: 'CERTIFICATE', wide: true, cell: ({ pin }) => pin?.slice(0, 16) },
 ];
 
@@ -60,20 +70,24 @@ const LOOK_EVERY: Millis = millis(1000);
  */
 export async function rotateBmcs(
   machines: readonly string[],
-  options: BmcOptions & { readonly yes?: boolean; readonly dryRun?: boolean },
+  options: BmcOptions & { readonly yes?: boolean; readonly dryRun?: boolean; readonly certificate?: boolean },
   io: Io,
 ): Promise<number> {
-  const { selector, yes, dryRun } = options;
+  const { selector, yes, dryRun, certificate } = options;
   if (machines.length === 0 && selector === undefined)
     throw new MusterError('E_USAGE', 'name machines, or select them with -l');
   const format = formatOf(options.output, FORMATS, 'table');
   const client = openClient(options, io);
-  const body = { machines: [...machines], ...(selector !== undefined && { labels: selector }) };
+  const body = {
+    machines: [...machines],
+    ...(selector !== undefined && { labels: selector }),
+    ...(certificate && { certificate }),
+  };
   const preview = await client.ask('POST /v1/bmcs/rotate', { query: { dryRun: true }, body });
   const isMany = preview.items.length > 1;
   if (dryRun || (isMany && !yes)) {
     print(preview, format, io);
-    const what = counted(preview.items.length, 'password');
+    const what = counted(preview.items.length, certificate ? 'certificate' : 'password');
     io.err(`Nothing was ordered: this is about ${what}.${isMany ? ' Repeat it with --yes.' : ''}\n`);
     return dryRun ? EXIT.ok : EXIT.failure;
   }
@@ -82,7 +96,8 @@ export async function rotateBmcs(
   for (;;) {
     const { items } = await client.ask('GET /v1/bmcs', {});
     const found = items.filter(({ machine }) => wanted.has(machine));
-    if (found.every(({ due }) => due === undefined) || io.signal.aborted) {
+    const isDone = found.every(({ due, certify }) => (certificate ? certify : due) === undefined);
+    if (isDone || io.signal.aborted) {
       print({ kind: 'BmcList', items: found }, format, io);
       return found.some(({ fault }) => fault !== undefined) ? EXIT.failure : EXIT.ok;
     }

@@ -127,7 +127,8 @@ async function replay(
       'E_NOT_FOUND',
       `there is no Network "${only}"; there are ${world.networks.map(({ name }) => name).join(', ') || 'none'}`,
     );
-  const pipeline = new PacketPipeline({ ...world, networks: () => networks, log: silentLog });
+  const parts = { ...world, networks: () => networks, saw: () => {}, log: silentLog };
+  const pipeline = new PacketPipeline(parts);
   const results: Replayed[] = [];
   for (const { at, datagram, port } of heard) {
     world.clock.advance(millis(Math.max(0, at - world.clock.now())));

@@ -5,7 +5,16 @@ import { z } from 'zod';
  * What a request is about, whichever protocol brings it. A rule's `on` is tested against this word,
  * a space, and `METHOD PATH` (Redfish) or the command's name (IPMI).
  */
-export type Topic = 'login' | 'read' | 'power' | 'boot' | 'identify' | 'password' | 'console' | 'other';
+export type Topic =
+  | 'login'
+  | 'read'
+  | 'power'
+  | 'boot'
+  | 'identify'
+  | 'password'
+  | 'certificate'
+  | 'console'
+  | 'other';
 
 export const faultRule = z.strictObject({
   on: z.string().meta({
@@ -51,6 +60,9 @@ export const traits = z.strictObject({
     }),
   accounts: z.literal('slots').optional().meta({
     description: 'Redfish lists all slots of accounts, makes none, and changes one only as a whole.',
+  }),
+  certificate: z.literal('after-restart').optional().meta({
+    description: 'Redfish shows another certificate only after the BMC has restarted.',
   }),
   suites: z
     .array(z.union([z.literal(3), z.literal(17)]))

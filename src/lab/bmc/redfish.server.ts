@@ -5,12 +5,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Controller } from './controller.ts';
 import { RedfishService } from './redfish.ts';
-
-/** In PEM. */
-export interface Certificate {
-  readonly certificate: string;
-  readonly key: string;
-}
+import { type Certificate, WebCertificate } from './web-certificate.ts';
 
 const MAX_BODY = 64 * 1024;
 
@@ -18,15 +13,16 @@ const MAX_BODY = 64 * 1024;
 export async function listenRedfish(
   { address, port }: { readonly address: string; readonly port: number },
   controller: Controller,
-  { certificate, key }: Certificate,
-): Promise<{
-  readonly port: number;
-  /** Shows another certificate from now on. */
-  certificate(other: Certificate): void;
-  close(): Promise<void>;
-}> {
-  const service = new RedfishService(controller);
-  const server: Server = createServer({ cert: certificate, key }, (request, response) => {
+  shown: Certificate,
+): Promise<{ readonly port: number; readonly certificate: WebCertificate; close(): Promise<void> }> {
+  const show = ({ certificate: cert, key }: Certificate): void => {
+    server.setSecureContext({ cert, key });
+    // As a BMC whose web server starts anew with its other certificate.
+    server.closeIdleConnections();
+  };
+  const certificate = new WebCertificate(shown, show, controller.traits.certificate === 'after-restart');
+  const service = new RedfishService(controller, certificate);
+  const server: Server = createServer({ cert: shown.certificate, key: shown.key }, (request, response) => {
     void answer(service, request, response);
   });
   await new Promise<void>((done, fail) => {
@@ -35,11 +31,7 @@ export async function listenRedfish(
   });
   return {
     port: (server.address() as AddressInfo).port,
-    certificate: (other) => {
-      server.setSecureContext({ cert: other.certificate, key: other.key });
-      // As a BMC whose web server starts anew with its other certificate.
-      server.closeAllConnections();
-    },
+    certificate,
     async close() {
       server.closeAllConnections();
       await new Promise((done) => server.close(done));

@@ -4,6 +4,18 @@ import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
 import type { PowerOrder } from '../../bmc/bmc.ts';
 import { type Account, type Controller, SENSORS } from './controller.ts';
 import { merged, type Topic } from './faults.ts';
+import {
+  at,
+  type Body,
+  collection,
+  done,
+  failure,
+  head,
+  MISSING,
+  ok,
+  type RedfishAnswer,
+} from './resources.ts';
+import type { WebCertificate } from './web-certificate.ts';
 
 export interface RedfishRequest {
   readonly method: string;
@@ -11,14 +23,6 @@ export interface RedfishRequest {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly body: string;
 }
-
-export interface RedfishAnswer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body?: unknown;
-}
-
-type Body = Readonly<Record<string, unknown>>;
 
 const ROOT = '/redfish/v1';
 const SYSTEM = `${ROOT}/Systems/1`;
@@ -44,39 +48,6 @@ const TARGETS = {
 } as const;
 type Target = keyof typeof TARGETS;
 
-const at = (path: string): Body => ({ '@odata.id': path });
-const head = (path: string, type: string, name: string): Body => ({
-  '@odata.id': path,
-  '@odata.type': `#${type}`,
-  Id: path.split('/').at(-1)!,
-  Name: name,
-});
-const collection = (path: string, type: string, members: readonly (string | Body)[]): Body => ({
-  ...head(path, `${type}Collection.${type}Collection`, path.split('/').at(-1)!),
-  'Members@odata.count': members.length,
-  Members: members.map((one) => (typeof one === 'string' ? at(one) : one)),
-});
-
-/** A message of the registry that all BMCs have (DSP2046). */
-const failure = (status: number, code: string, message: string): RedfishAnswer => ({
-  status,
-  headers: {},
-  body: {
-    error: {
-      code: `Base.1.8.${code}`,
-      message,
-      '@Message.ExtendedInfo': [{ MessageId: `Base.1.8.${code}`, Message: message, Severity: 'Critical' }],
-    },
-  },
-});
-const ok = (body: Body, headers: Readonly<Record<string, string>> = {}): RedfishAnswer => ({
-  status: 200,
-  headers,
-  body,
-});
-const done: RedfishAnswer = { status: 204, headers: {} };
-const MISSING = failure(404, 'ResourceMissingAtURI', 'There is no such resource.');
-
 interface Session {
   readonly id: string;
   readonly token: string;
@@ -90,6 +61,7 @@ export function topicOf({ method, path, body }: RedfishRequest): Topic {
   if (method === 'POST' && path === RESET) return 'power';
   if (method === 'PATCH' && path === SYSTEM) return 'Boot' in fieldsOf(parsed(body)) ? 'boot' : 'identify';
   if (method !== 'GET' && path.startsWith(ACCOUNTS)) return 'password';
+  if (method === 'POST' && path.startsWith(`${ROOT}/CertificateService/`)) return 'certificate';
   return method === 'GET' ? 'read' : 'other';
 }
 
@@ -97,10 +69,12 @@ export function topicOf({ method, path, body }: RedfishRequest): Topic {
 export class RedfishService {
   readonly #controller: Controller;
   readonly #sessions = new Map<string, Session>();
+  readonly #certificate: WebCertificate;
   #count = 0;
 
-  constructor(controller: Controller) {
+  constructor(controller: Controller, certificate: WebCertificate) {
     this.#controller = controller;
+    this.#certificate = certificate;
   }
 
   /** Answers a request under the rules of faults for the content of answers. */
@@ -185,6 +159,7 @@ export class RedfishService {
       Managers: at(`${ROOT}/Managers`),
       SessionService: at(`${ROOT}/SessionService`),
       AccountService: at(`${ROOT}/AccountService`),
+      CertificateService: at(`${ROOT}/CertificateService`),
       Links: { Sessions: at(SESSIONS) },
     };
   }
@@ -249,6 +224,7 @@ export class RedfishService {
         ManagerType: 'BMC',
         FirmwareVersion: '1.0',
         UUID: this.#controller.identity.uuid,
+        NetworkProtocol: at(`${MANAGER}/NetworkProtocol`),
         Links: { ManagerForServers: [at(SYSTEM)], ManagerForChassis: [at(CHASSIS)] },
         Actions: {
           '#Manager.Reset': {
@@ -284,8 +260,8 @@ export class RedfishService {
           ),
         ),
     };
-    const found = lists[path];
-    if (found) return found();
+    const found = lists[path]?.() ?? this.#certificate.read(path);
+    if (found) return found;
     const [, kind, number = ''] = /\/(Accounts|EthernetInterfaces|Sessions)\/(\d+)$/.exec(path) ?? [];
     if (kind === 'Accounts') return this.#accountBody(path, Number(number));
     const card = kind === 'EthernetInterfaces' ? this.#cards()[Number(number) - 1] : undefined;
@@ -377,6 +353,8 @@ export class RedfishService {
       return done;
     }
     if (method === 'PATCH' && path === SYSTEM) return this.#patchSystem(request, fields);
+    const certified = method === 'POST' ? this.#certificate.change(path, fields) : undefined;
+    if (certified) return certified;
     const [, kind, number = ''] = /\/(Accounts|Sessions)\/(\d+)$/.exec(path) ?? [];
     if (method === 'DELETE' && kind === 'Sessions') {
       for (const [token, one] of this.#sessions) if (one.id === number) this.#sessions.delete(token);

@@ -6,7 +6,9 @@ import { selfSign } from '../../pki/x509.ts';
 import { Controller, type Driven, type Identity } from './controller.ts';
 import { type FaultRule, type Traits, traits as traitsSchema } from './faults.ts';
 import { listenIpmi } from './ipmi.socket.ts';
-import { type Certificate, listenRedfish } from './redfish.server.ts';
+import { listenRedfish } from './redfish.server.ts';
+import { answerSearches } from './ssdp.socket.ts';
+import type { Certificate } from './web-certificate.ts';
 
 export interface VirtualBmcOptions {
   readonly protocol: 'ipmi' | 'redfish';
@@ -20,6 +22,8 @@ export interface VirtualBmcOptions {
   readonly faults?: readonly FaultRule[];
   /** The certificate of Redfish; by default a new one. */
   readonly certificate?: Certificate;
+  /** Whether Redfish answers searches (SSDP). */
+  readonly answersSearches?: true;
 }
 
 export interface VirtualBmc {
@@ -28,6 +32,8 @@ export interface VirtualBmc {
   readonly controller: Controller;
   /** Shows another certificate from now on; none has IPMI. */
   changeCertificate(): Promise<void>;
+  /** Restarts the BMC alone: what it kept for that counts now. */
+  restart(): void;
   close(): Promise<void>;
 }
 
@@ -50,15 +56,22 @@ export async function startVirtualBmc(options: VirtualBmcOptions, driven: Driven
   const controller = new Controller(driven, { user, password, identity, traits, faults, now: Date.now });
   if (protocol === 'ipmi') {
     const listening = await listenIpmi({ address, port }, controller, driven);
-    return { ...listening, address, controller, changeCertificate: async () => {} };
+    return { ...listening, address, controller, changeCertificate: async () => {}, restart: () => {} };
   }
   const own = options.certificate ?? (await certificateOf(address));
   const listening = await listenRedfish({ address, port }, controller, own);
+  const location = `https://${address}${listening.port === 443 ? '' : `:${listening.port}`}/redfish/v1/`;
+  const stop = options.answersSearches && (await answerSearches({ address, uuid: identity.uuid, location }));
   return {
-    ...listening,
+    port: listening.port,
     address,
     controller,
-    changeCertificate: async () => listening.certificate(await certificateOf(address)),
+    async close() {
+      stop?.();
+      await listening.close();
+    },
+    changeCertificate: async () => listening.certificate.set(await certificateOf(address)),
+    restart: () => listening.certificate.restart(),
   };
 }
 

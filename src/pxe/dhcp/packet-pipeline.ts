@@ -13,6 +13,7 @@ import type { Metrics } from '../../base/metrics.ts';
 import type { EventKind, EventSink, Reason } from '../../events/event.ts';
 import type { Store } from '../../store/store.ts';
 import type { BootService } from '../boot.ts';
+import type { BootClient } from '../client.ts';
 import { createNoteRefusal, type NoteRefusal } from '../gate.ts';
 import type { ServedNetwork } from '../network.ts';
 import { handle } from './handle.ts';
@@ -28,6 +29,8 @@ export interface PacketPipelineParts {
   readonly networks: () => readonly ServedNetwork[];
   readonly boot: Pick<BootService, 'answer' | 'isStranger' | 'reservedFor' | 'withoutReservation'>;
   readonly leases: LeaseBook;
+  /** Is told of each client that no firmware or loader is, and that a Network knows. */
+  readonly saw: (client: BootClient, network: string) => void;
   /** Stores the records of boot sessions that were answered on port 4011. */
   readonly store: Pick<Store, 'commit'>;
   readonly events: EventSink;
@@ -185,6 +188,7 @@ export class PacketPipeline {
       type: type ?? '',
       outcome,
     });
+    if (client?.stage === 'none' && network !== undefined) this.#parts.saw(client, network.name);
     if (step.refused) this.#noteRefusal(step.refused.why, step.refused.asker);
     const about: { readonly text: string; readonly event?: EventKind } = DHCP_OUTCOMES[outcome];
     const kind = about.event ?? (client === undefined || client.stage === 'none' ? undefined : 'dhcp.noted');

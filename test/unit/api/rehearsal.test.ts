@@ -111,6 +111,8 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
   ],
   ['POST /v1/power', { json: { order: 'on', machines: ['node-1'] }, would: 'E_BMC' }],
   ['POST /v1/bmcs/rotate', { json: { machines: ['node-1'] }, would: 'E_BMC' }],
+  ['POST /v1/bmcs/ca', { would: 'put pki/_bmcs/keyset/bmc-ca' }],
+  ['POST /v1/bmcs/search', { would: 'search for Redfish services', unseen: true }],
   ['POST /v1/machines/node-1/identify', { json: {}, would: 'E_BMC' }],
   ['POST /v1/machines/node-1/console', { json: { text: 'root' }, would: 'E_BMC' }],
   ['DELETE /v1/machines/node-1/bmc', { would: 'nothing' }],

@@ -16,6 +16,7 @@ import { type OperationDeps, ROUTES } from '../../../src/api/operations.ts';
 import type { ManualClock } from '../../../src/base/clock.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';
 import { openSystemCalls } from '../../../src/base/system-calls.socket.ts';
+import type { Sightings } from '../../../src/bmc/sightings.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
 import type { Changes } from '../../../src/cluster/change/changes.ts';
 import type { AnyKind } from '../../../src/cluster/change/kind.ts';
@@ -46,6 +47,7 @@ export interface World {
   readonly clock: ManualClock;
   readonly roster: Roster;
   readonly leases: LeaseBook;
+  readonly sightings: Sightings;
   readonly inventories: Inventories;
   readonly consoles: Consoles;
   readonly boot: RunningBootService;
@@ -110,6 +112,7 @@ export async function openWorld(
     name = '127.0.0.1',
     kinds = [],
     bmcs,
+    searchRedfish,
     routes = ROUTES,
   }: {
     readonly lacking?: ReadonlySet<string>;
@@ -123,6 +126,7 @@ export async function openWorld(
     /** More kinds of change, for which `routes` has the operations. */
     readonly kinds?: readonly AnyKind[];
     readonly bmcs?: Outside['bmcs'];
+    readonly searchRedfish?: Outside['searchRedfish'];
     readonly routes?: readonly Route<OperationDeps>[];
   } = {},
 ): Promise<World> {
@@ -133,6 +137,7 @@ export async function openWorld(
   const { options, clock, store, closing, servers, ...parts } = wired({
     ...{ state: directory, config, kinds },
     ...(bmcs && { bmcs }),
+    ...(searchRedfish && { searchRedfish }),
     addresses: [{ interface: 'eth1', address: ipv4('10.77.0.1') }],
     requireSecondPerson: second,
   });
@@ -220,6 +225,7 @@ export async function openWorld(
     clock,
     roster: state.roster,
     leases: state.leases,
+    sightings: state.sightings,
     inventories: agents.inventories,
     consoles: state.consoles,
     boot: boot.service,

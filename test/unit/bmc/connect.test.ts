@@ -3,9 +3,10 @@ import { beforeEach, expect, test } from 'vitest';
 import { ManualClock, systemClock } from '../../../src/base/clock.ts';
 import { duration } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
+import type { Mac } from '../../../src/base/mac.ts';
 import { type Bmc, BmcFault } from '../../../src/bmc/bmc.ts';
 import { type ConnectDeps, openConnections } from '../../../src/bmc/connect.ts';
-import { type Reach, reachOf } from '../../../src/bmc/reach.ts';
+import { type Around, type Reach, reachOf } from '../../../src/bmc/reach.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import { bmcsOf, MemoryBmc, memoryVault } from './memory.ts';
 
@@ -38,15 +39,67 @@ const open = (clock: ConnectDeps['clock'] = systemClock) => {
 };
 const read = (one: Bmc) => one.power();
 
-test('a Machine says where its BMC is, its Profile what all have in common, and the Machine wins', () => {
-  const sha256 = 'b'.repeat(64);
-  const profile = { bmc: { credentials, protocol: 'redfish' as const, certificate: { sha256 } } };
-  expect(reachOf({ bmc: { address: '10.78.0.10' } }, profile)).toEqual({
+const sha256 = 'b'.repeat(64);
+const MAC = '52:54:00:cc:00:01' as Mac;
+
+test('a Machine wins over its Profile, and that over the Network of the BMC', () => {
+  const profile = { bmc: { protocol: 'redfish' as const, certificate: { sha256 } } };
+  const network = { bmc: { credentials, protocol: 'ipmi' as const } };
+  const around: Around = {
+    profile,
+    addressOf: () => undefined,
+    networkOf: (address) => (address.startsWith('10.78.0.') ? network : undefined),
+  };
+  expect(reachOf({ bmc: { address: '10.78.0.10' } }, around)).toEqual({
     ...{ address: '10.78.0.10', credentials, protocol: 'redfish', certificate: { sha256 } },
   });
   const own = { address: '10.78.0.11', protocol: 'ipmi' as const, port: 6230 };
-  expect(reachOf({ bmc: own }, profile)).toMatchObject(own);
-  expect(reachOf({}, profile)).toBeUndefined();
+  expect(reachOf({ bmc: own }, around)).toMatchObject(own);
+  expect(reachOf({ bmc: { address: '10.79.0.10' } }, around)).not.toHaveProperty('credentials');
+  expect(reachOf({}, around)).toBeUndefined();
+});
+
+test('a BMC that is named by its MAC address is where that is now, and keeps what was learnt of it', async () => {
+  let at: string | undefined;
+  const around: Around = {
+    profile: { bmc: { credentials } },
+    addressOf: () => at,
+    networkOf: () => undefined,
+  };
+  const certificate = { sha256: bmc.pin };
+  const found = () => reachOf({ bmc: { mac: MAC, certificate } }, around)!;
+  const connections = await open();
+  await expect(connections.with('node-1', found(), read)).rejects.toThrow(`nobody has a lease of ${MAC}`);
+  expect(bmcs.tried).toEqual([]);
+  at = '10.78.0.10';
+  expect(await connections.with('node-1', found(), read)).toBe('off');
+  secrets.set('bmc/password', { value: Buffer.from('wrong'), since: 2 });
+  const refused = { code: 'password' };
+  for (let n = 0; n < 2; n++)
+    await expect(connections.with('node-1', found(), read)).rejects.toMatchObject(refused);
+  bmcs = bmcsOf(new Map([['10.78.0.44', bmc]]));
+  at = '10.78.0.44';
+  await expect((await open()).with('node-1', found(), read)).rejects.toMatchObject(refused);
+  expect(bmcs.tried).toEqual([]);
+});
+
+test('whoever takes the lease of a BMC gets no password, neither by Redfish nor by IPMI', async () => {
+  const connections = await open();
+  const byMac = (more: Partial<Reach> = {}) => reach({ mac: MAC, ...more });
+  const asked = (to: Reach) => connections.with('node-1', to, read);
+  await expect(asked(byMac())).rejects.toThrow('name its `certificate`');
+  await expect(asked(byMac({ certificate: { sha256 } }))).rejects.toMatchObject({ code: 'pin-changed' });
+  await expect(asked(byMac({ certificate: { sha256 }, protocol: 'ipmi' }))).rejects.toThrow(
+    'IPMI shows no certificate',
+  );
+  await expect(connections.hold('node-1', byMac({ certificate: { sha256 } }))).rejects.toThrow(
+    'IPMI shows no certificate',
+  );
+  bmc.speaks = ['ipmi'];
+  await expect(asked(byMac({ certificate: { sha256: bmc.pin } }))).rejects.toMatchObject({
+    code: 'unreachable',
+  });
+  expect(bmcs.tried.filter((one) => one.startsWith('ipmi'))).toEqual([]);
 });
 
 test('Redfish is tried first, then IPMI, and what worked is remembered, also by the next server', async () => {

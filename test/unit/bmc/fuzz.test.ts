@@ -1,7 +1,7 @@
 /** Damaged answers of BMCs: each is a value or a reason, never an error, and none is believed. */
 import { expect, it } from 'vitest';
-import { parsed } from '../../../src/base/foreign-json.ts';
-import { BOOT_TARGETS, POWER_ORDERS } from '../../../src/bmc/bmc.ts';
+import { fieldsOf, parsed } from '../../../src/base/foreign-json.ts';
+import { BmcFault, BOOT_TARGETS, POWER_ORDERS } from '../../../src/bmc/bmc.ts';
 import { bootIn, getBoot, nameIn, powerIn, setBoot, usersIn } from '../../../src/bmc/ipmi/commands.ts';
 import {
   decodeAnswer,
@@ -18,7 +18,9 @@ import {
   readRakp4,
   sealingOf,
 } from '../../../src/bmc/ipmi/session.ts';
+import { certificatesBy } from '../../../src/bmc/redfish/certificates.ts';
 import * as redfish from '../../../src/bmc/redfish/model.ts';
+import * as ssdp from '../../../src/bmc/redfish/ssdp.ts';
 import { damagedOctets, damagedRecords } from '../fuzzing.ts';
 import { FULL_RECORD, LOG_RECORD, PRODUCT } from './records.ts';
 
@@ -99,5 +101,47 @@ it('damaged records of sensors, logs and parts are short plain texts and finite 
     const { board, product } = records.areasIn(octets);
     if (board > 2040 || product > 2040 || records.areaLength(octets) > 2040) throw new Error('too far');
     if (records.fruTexts(octets, 'board').length > octets.length) throw new Error('no end');
+  });
+});
+
+it('damaged answers to searches name a short URL of Redfish, or nothing', async () => {
+  const answer = ssdp.answerOf({ uuid: '4c4c4544-0042', location: 'https://10.78.0.10/redfish/v1/' });
+  const upnp = answer.toString().replace('AL: ', 'LOCATION: <').replace('/v1/', '/v1>');
+  await damagedOctets('ssdp', [answer, upnp, ssdp.SEARCH], (octets) => {
+    const read = ssdp.readAnswer(octets);
+    ssdp.isSearch(octets);
+    if (read === undefined) return;
+    ssdp.isAt(read, '10.78.0.10');
+    if (!/^[0-9a-f-]{1,64}$/.test(read.uuid)) throw new Error(`is named ${read.uuid}`);
+    if (read.location !== undefined && !/^https?:\/\/[\w.[\]:%-]+\/redfish(\/v1)?\/?$/.test(read.location))
+      throw new Error(`leads to ${read.location}`);
+  });
+});
+
+it('damaged resources of certificates lead nowhere but to the BMC itself', async () => {
+  const own = '/redfish/v1/Managers/1';
+  const resource = {
+    Links: { ManagedBy: [{ '@odata.id': own }] },
+    Members: [{ '@odata.id': own }],
+    NetworkProtocol: { '@odata.id': `${own}/NetworkProtocol` },
+    HTTPS: { Certificates: { '@odata.id': `${own}/NetworkProtocol/HTTPS/Certificates` } },
+    Actions: {
+      '#CertificateService.GenerateCSR': { target: '/redfish/v1/CertificateService/Actions/A' },
+      '#CertificateService.ReplaceCertificate': { target: '/redfish/v1/CertificateService/Actions/B' },
+    },
+    CSRString: 'request',
+  };
+  await damagedRecords('certificates', [resource], async (text) => {
+    const body = fieldsOf(parsed(text));
+    const asked = async (path: string) => {
+      if (!path.startsWith('/redfish/v1')) throw new Error(`leads to ${path}`);
+      return { path, body };
+    };
+    const asks = { get: asked, post: async (path: string) => (await asked(path)).body };
+    const by = certificatesBy(asks, '/redfish/v1/Systems/1');
+    for (const done of [by.request(), by.replace('certificate')])
+      await done.catch((error: unknown) => {
+        if (!(error instanceof BmcFault)) throw error;
+      });
   });
 });

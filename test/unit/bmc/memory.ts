@@ -108,12 +108,13 @@ export function bmcsOf(bmcs: ReadonlyMap<string, MemoryBmc>): Protocols & {
     async redfish(access: RedfishAccess) {
       const { trust, system } = access;
       const shown = bmcs.get(access.address)?.pin;
-      if (shown !== undefined && 'pin' in trust && trust.pin !== undefined && trust.pin !== shown)
+      const pin = 'ca' in trust ? undefined : trust.pin;
+      if (shown !== undefined && pin !== undefined && pin !== shown)
         throw new BmcFault('pin-changed', 'it shows another certificate');
       if ('ca' in trust && !trust.ca.includes('CERTIFICATE')) throw new BmcFault('pin-changed', 'no CA');
       const bmc = open('redfish', access);
       if (bmc.systems > 1 && system === undefined) throw new BmcFault('refused', 'it has 2 systems');
-      if ('pinned' in trust && trust.pin === undefined) trust.pinned(bmc.pin);
+      trust.pinned?.(bmc.pin);
       if (system !== undefined) tried.push(`system ${system}`);
       return bmc.session('redfish');
     },

@@ -6,7 +6,6 @@ import { silentLog } from '../../../src/base/log.ts';
 import { BmcFault } from '../../../src/bmc/bmc.ts';
 import { openConnections } from '../../../src/bmc/connect.ts';
 import { openPowerOrders, type PowerOrders } from '../../../src/bmc/orders.ts';
-import { reachOf } from '../../../src/bmc/reach.ts';
 import { followSigns } from '../../../src/bmc/signs.ts';
 import type { EventListener, MusterEvent, NewEvent } from '../../../src/events/event.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
@@ -51,7 +50,7 @@ async function start(): Promise<PowerOrders> {
     signs: followSigns(log, (subject) => (subject === '52:54:00:aa:00:01' ? 'node-1' : subject)),
     reach: (machine) =>
       MACHINES.includes(machine)
-        ? reachOf({ bmc: { address: addressOf(machine), credentials: { user: 'a', password } } }, undefined)
+        ? { address: addressOf(machine), credentials: { user: 'a', password }, protocol: 'auto' }
         : undefined,
     isUefi: () => true,
     told: () => {},

@@ -168,6 +168,17 @@ test('a certificate may be of a CA instead, for the address of the BMC', async (
   expect(state.asked).toHaveLength(before);
 });
 
+test('a CA may have signed a name instead of the address, which has to be the one of the document', async () => {
+  const named = selfSigned('bmc', ['DNS:bmc-1.lab.example']);
+  const { port, state } = await startBmc(undefined, named);
+  const by = (name?: string) => access(port, { trust: { ca: named.certificate, ...(name && { name }) } });
+  expect(await asked(by('bmc-1.lab.example'), (bmc) => bmc.power())).toBe('off');
+  const before = state.asked.length;
+  for (const name of ['bmc-2.lab.example', undefined])
+    await expect(openRedfish(by(name))).rejects.toMatchObject({ code: 'pin-changed' });
+  expect(state.asked).toHaveLength(before);
+});
+
 test('a redirect is not followed, nor a link to another host', async () => {
   const other = await startBmc();
   const away = { status: 302, headers: { location: `https://127.0.0.1:${other.port}${SYSTEM}` } };

@@ -21,14 +21,11 @@ import {
   primaryOf,
   promote,
 } from '../../../src/pki/keyset.ts';
-import { AUTHORITY_NAMES, type AuthorityName } from '../../../src/pki/keysets.ts';
+import { AUTHORITY_NAMES } from '../../../src/pki/keysets.ts';
 import { generationsByKeyId } from '../../../src/pki/transitions.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
 import { issuerKeyIdOf, readAuthority, selfSign } from '../../../src/pki/x509.ts';
-import { MUSTER_SCOPE } from '../../../src/store/keys.ts';
-import { CP1, GOLDEN, temporary, verifyFaults, type World, world } from './kit.ts';
-
-const scopeOf = (name: AuthorityName): string => (name === 'transport-ca' ? MUSTER_SCOPE : 'golden');
+import { CP1, GOLDEN, scopeOf, temporary, verifyFaults, type World, world } from './kit.ts';
 
 /** A world in which each CA has a new generation that signs and is in no bundle yet. */
 async function promoted(algorithm?: KeyAlgorithm): Promise<World> {

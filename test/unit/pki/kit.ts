@@ -15,10 +15,10 @@ import {
 } from '../../../src/pki/hierarchy.ts';
 import { type KeyAlgorithm, PrivateKey } from '../../../src/pki/keys.ts';
 import { type Keyset, primaryOf } from '../../../src/pki/keyset.ts';
-import type { KeysetName } from '../../../src/pki/keysets.ts';
+import { type KeysetName, keysetRow } from '../../../src/pki/keysets.ts';
 import { openPki, type Pki } from '../../../src/pki/pki.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
-import { MUSTER_SCOPE } from '../../../src/store/keys.ts';
+import { BMC_SCOPE, MUSTER_SCOPE } from '../../../src/store/keys.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import type { Store } from '../../../src/store/store.ts';
 
@@ -44,6 +44,12 @@ export interface World {
   readonly keyOf: (name: KeysetName) => Promise<PrivateKey>;
 }
 
+const OF_MUSTER = [MUSTER_SCOPE, BMC_SCOPE] as const;
+
+/** The scope that has a keyset, for those of a cluster `cluster`. */
+export const scopeOf = (name: KeysetName, cluster = 'golden'): string =>
+  ({ cluster, muster: MUSTER_SCOPE, bmcs: BMC_SCOPE })[keysetRow(name).scope];
+
 /** `authority`: how long its CAs live; as the table in src/pki/hierarchy.ts says by default. */
 export async function world(
   algorithm?: KeyAlgorithm,
@@ -55,15 +61,17 @@ export async function world(
   const lifetimes = authority === undefined ? {} : { authority };
   const pki = openPki({ store, clock, vault: vaultFrom(newVaultKey(), 'test'), lifetimes });
   await pki.found('golden', algorithm);
-  await pki.found(MUSTER_SCOPE, algorithm);
-  const keysets = async () =>
-    new Map([...(await pki.keysets('golden')), ...(await pki.keysets(MUSTER_SCOPE))]);
+  for (const scope of OF_MUSTER) await pki.found(scope, algorithm);
+  const keysets = async () => {
+    const all = ['golden', ...OF_MUSTER].map(async (scope) => [...(await pki.keysets(scope))]);
+    return new Map((await Promise.all(all)).flat());
+  };
   const key = algorithm && (await PrivateKey.generate(algorithm));
   const leaves = async () => {
     const made = new Map<LeafName, Required<Held>>();
     for (const leaf of LEAF_NAMES) {
       const own = key ?? (await PrivateKey.generate());
-      const scope = leafOf(leaf).parent === 'transport-ca' ? MUSTER_SCOPE : 'golden';
+      const scope = scopeOf(leafOf(leaf).parent);
       const order = { leaf, holder: CP1, cluster: GOLDEN, publicKey: own.publicKey() };
       made.set(leaf, { certificate: (await pki.issue(scope, order)).certificate, key: own });
     }
@@ -71,7 +79,7 @@ export async function world(
   };
   const signing = async (machine: string) => pki.handedOut('golden', machine, await pki.keysets('golden'));
   const keyOf = async (name: KeysetName) => {
-    const scope = name === 'transport-ca' ? MUSTER_SCOPE : 'golden';
+    const scope = scopeOf(name);
     const generation = primaryOf((await pki.keysets(scope)).get(name)!);
     return PrivateKey.fromPem((await pki.exported(scope, name, generation)).reveal());
   };

@@ -73,7 +73,7 @@ test('every leaf has somebody who renews it, or says that it is made again on de
     'probe',
   ]);
   expect(by.person!.toSorted()).toEqual(['etcd-person', 'person', 'super-admin']);
-  expect(by.muster!.toSorted()).toEqual(['muster-etcd-client', 'muster-server']);
+  expect(by.muster!.toSorted()).toEqual(['bmc', 'muster-etcd-client', 'muster-server']);
   expect(by.kubelet).toEqual(['kubelet']);
   expect(by.nobody).toBeUndefined();
   expect(renewerOf('apiserver', 'removed')).toBe('nobody');

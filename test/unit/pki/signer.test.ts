@@ -25,9 +25,9 @@ import { REQUEST_KINDS } from '../../../src/pki/signer/requests.ts';
 import { runSigner } from '../../../src/pki/signer/run.socket.ts';
 import { isSigned } from '../../../src/pki/signer/signing-key.ts';
 import { newVaultKey, vaultOver } from '../../../src/pki/vault.ts';
-import { KEYS, MUSTER_SCOPE } from '../../../src/store/keys.ts';
+import { BMC_SCOPE, KEYS, MUSTER_SCOPE } from '../../../src/store/keys.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
-import { temporary } from './kit.ts';
+import { scopeOf, temporary } from './kit.ts';
 
 const machine = (name: string, n: number): string => `---
 apiVersion: muster/v1
@@ -75,6 +75,7 @@ beforeAll(async () => {
   pki = openPki({ store, clock: systemClock, vault: vaultOver(server.ask) });
   await pki.found('blue');
   await pki.found(MUSTER_SCOPE);
+  await pki.found(BMC_SCOPE);
 });
 
 async function start(): Promise<void> {
@@ -193,7 +194,7 @@ test('A server that was taken over gets the key of a cluster’s CA for approved
 
 test('A server that was taken over gets the keys of etcd’s, the front proxy’s and Muster’s own CA for nobody', async () => {
   for (const name of AUTHORITY_NAMES.filter((one) => one !== 'ca')) {
-    const scope = name === 'transport-ca' ? MUSTER_SCOPE : 'blue';
+    const scope = scopeOf(name, 'blue');
     const { id, sealed } = await generation(name, scope);
     const record = `${KEYS.keyset.key(scope, name)}/${id}`;
     const asked = { scope, keyset: name, generation: { id, sealed } };

@@ -134,6 +134,45 @@ describe('a network', () => {
   });
 });
 
+describe('a BMC that is named by its MAC address', () => {
+  const one = (bmc: string, more = '') =>
+    machine('one', `{macs: ["52:54:00:00:00:01"]${more}, bmc: {mac: "52:54:00:cc:00:01"${bmc}}}`);
+  const pinned = `certificate: {sha256: ${'a'.repeat(64)}}`;
+
+  test('needs a certificate that some document names for it', () => {
+    expect(shown(one(''))).toEqual([
+      expect.stringContaining('E_SCHEMA Machine/one: whoever takes the lease of `mac` could pose as the BMC'),
+    ]);
+    expect(shown(one(`, ${pinned}`))).toEqual([]);
+    const held = profile('held', `{boot: hold, bmc: {${pinned}}}`);
+    expect(shown(one('', ', profile: held') + held)).toEqual([]);
+    const other = profile('other', '{boot: hold}');
+    expect(shown(one('', ', profile: other') + other + held)).toHaveLength(1);
+    const rack = network('rack', `{subnet: 10.78.0.0/24, dhcp: {mode: off}, bmc: {${pinned}}}`);
+    expect(shown(one('') + rack)).toEqual([]);
+  });
+
+  test('is not asked by IPMI, which shows none', () => {
+    for (const bmc of ['protocol: ipmi', 'console: sol']) {
+      const held = profile('held', `{boot: hold, bmc: {${bmc}}}`);
+      expect(shown(one(`, ${pinned}`, ', profile: held') + held)).toEqual([
+        expect.stringContaining('Profile/held asks for IPMI'),
+      ]);
+      expect(parseDocuments(one(`, ${pinned}, ${bmc}`), 'd.yaml').faults).toHaveLength(1);
+    }
+  });
+
+  test('has no address besides, and one of both', () => {
+    const faults = (text: string) => parseDocuments(text, 'd.yaml').faults.map(({ message }) => message);
+    expect(faults(one(`, ${pinned}, address: 10.78.0.10`))).toEqual([
+      expect.stringContaining('write `address`, or `mac`'),
+    ]);
+    expect(faults(machine('one', '{macs: ["52:54:00:00:00:01"], bmc: {}}'))).toEqual([
+      expect.stringContaining('write `address`, or `mac`'),
+    ]);
+  });
+});
+
 describe('a machine', () => {
   test('with the MAC of another is refused at its own position; the fault names the other', () => {
     const text =

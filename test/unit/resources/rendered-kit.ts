@@ -95,7 +95,7 @@ async function bootHost(documents: readonly Document[]) {
     leasedAddresses: (mac) => (mac === LEASED.mac ? [LEASED.address] : []),
     inventories: { ...NO_REPORTS.inventories, get: inventoryOf, counting: inventoryOf },
   });
-  const parts = { networks: () => networks, boot, leases, store, events, metrics, log, clock };
+  const parts = { networks: () => networks, saw: () => {}, boot, leases, store, events, metrics, log, clock };
   return { networks, boot, pipeline: new PacketPipeline(parts) };
 }
 

@@ -194,24 +194,27 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'Cluster: spec.hooks[].secret.valueFrom.key': ASKED,
   'Cluster: spec.hooks[].ca': ASKED,
   ...Object.fromEntries(
-    ['Profile', 'Machine'].flatMap((kind) =>
+    ['Network', 'Profile', 'Machine'].flatMap((kind) =>
       [
         ...['protocol', 'credentials.user', 'certificate.sha256', 'certificate.ca'],
         ...['credentials.password.valueFrom.secret', 'credentials.password.valueFrom.key'],
-        ...(kind === 'Machine' ? ['address', 'port', 'system'] : []),
+        ...(kind === 'Machine' ? ['address', 'mac', 'name', 'port', 'system'] : []),
       ].map((field) => [`${kind}: spec.bmc.${field}`, 'test/unit/bmc/connect.test.ts']),
     ),
   ),
-  'Profile: spec.bmc.credentials.managed': 'test/unit/bmc/account.test.ts',
-  'Machine: spec.bmc.credentials.managed': 'test/unit/bmc/account.test.ts',
+  ...Object.fromEntries(
+    ['Network', 'Profile', 'Machine'].flatMap((kind) => [
+      [`${kind}: spec.bmc.credentials.managed`, 'test/unit/bmc/account.test.ts'],
+      [`${kind}: spec.bmc.managedCertificate`, 'test/unit/bmc/certificate.test.ts'],
+      [`${kind}: spec.bmc.console`, 'test/unit/api/bmc-console.test.ts'],
+    ]),
+  ),
   ...Object.fromEntries(
     ['after', 'perHour', 'silentAtMost'].map((field) => [
       `Profile: spec.power.recover.${field}`,
       'test/unit/bmc/recovery.test.ts',
     ]),
   ),
-  'Profile: spec.bmc.console': 'test/unit/api/bmc-console.test.ts',
-  'Machine: spec.bmc.console': 'test/unit/api/bmc-console.test.ts',
   'Machine: spec.pool': 'test/unit/api/pools.test.ts',
   'Machine: spec.delivery': 'test/unit/cluster/plan/inline.test.ts',
   'config: configTimeout': 'test/unit/pxe/boot/boot.test.ts',

@@ -16,7 +16,7 @@ test('a certificate that was not renewed is an event at 30 and at 7 days, and a 
   await using closing = new AsyncDisposableStack();
   const watch = startEndingWatch({
     pki,
-    agents: { certificateState: () => 'valid', agentCluster: () => 'golden' },
+    agents: { certificateState: () => 'valid', agentCluster: () => 'golden', certifies: () => false },
     events: {
       record: (event: NewEvent) => {
         if (event.fields?.what === 'certificate kubelet')
@@ -61,7 +61,8 @@ test("a CA that nobody rotates is an event at 30 and at 7 days: of its cluster, 
         seen.push(`${kind} ${subject} ${reason?.code}`);
     },
   };
-  const agents = { certificateState: () => 'valid' as const, agentCluster: () => 'golden' };
+  const certifies = () => true;
+  const agents = { certificateState: () => 'valid' as const, agentCluster: () => 'golden', certifies };
   const metrics = createMetrics();
   await using closing = new AsyncDisposableStack();
   const watch = startEndingWatch({ pki, agents, events, metrics, clock, log: silentLog });

@@ -121,6 +121,8 @@ export interface World {
   readonly pipeline: PacketPipeline;
   readonly leases: Awaited<ReturnType<typeof openLeaseBook>>;
   readonly events: NewEvent[];
+  /** The ordinary clients that were seen: vendor class and Network. */
+  readonly saw: readonly string[];
   readonly asked: { client: BootClient; step: BootStep }[];
   networks: readonly ServedNetwork[];
   /** Ends the probe of an address that was declined. `answered`: the machine that uses it. */
@@ -142,18 +144,21 @@ export async function world(
   const clock = parts.clock ?? new ManualClock();
   const metrics = createMetrics();
   const recorded: NewEvent[] = [];
+  const saw: string[] = [];
   const events = { record: (event: NewEvent) => void recorded.push(event) };
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const { boot, asked } = bootTable(parts.known);
   const made: World = {
     store,
     clock,
+    saw,
     leases,
     asked,
     events: recorded,
     networks: parts.networks ?? [network()],
     pipeline: new PacketPipeline({
       networks: () => made.networks,
+      saw: ({ vendorClass }, on) => void saw.push(`${vendorClass} ${on}`),
       boot,
       leases,
       store,
