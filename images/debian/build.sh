@@ -3,10 +3,13 @@
 # image.json.
 #
 #   images/debian/build.sh [--suite trixie|bookworm] [--kernel generic|cloud] [--ignition]
-#       [--firmware] [--kubernetes] [--cache DIR] [--mirror URL] [--force]
+#       [--firmware] [--kubernetes] [--disk] [--append ARGUMENTS] [--cache DIR] [--mirror URL]
+#       [--force]
 #
 # With --ignition, machines take their configuration by Ignition instead of cloud-init. With
-# --kubernetes, the image has the packages of kubernetes.txt, for machines of clusters. Without
+# --kubernetes, the image has the packages of kubernetes.txt, for machines of clusters. With --disk,
+# it is the image of a whole disk that machines install (disk.sh), whose kernel gets the arguments
+# of --append; this needs root. Without
 # --mirror, the host's own is used, from apt's configuration. The last line that is printed is the
 # directory with the result. Its name contains the recipe's hash, so an image is built once for each
 # recipe. Root builds directly, other users in user namespaces (package uidmap).
@@ -17,11 +20,15 @@ here=$(dirname "$(readlink -f "$0")")
 project=$(readlink -f "$here/../..")
 # shellcheck source=images/common.sh
 . "$project/images/common.sh"
+# shellcheck source=images/debian/disk.sh
+. "$here/disk.sh"
 suite=trixie
 kernel=generic
 config=cloud-init
 firmware=''
 kubernetes=''
+disk=''
+append=''
 cache=$(images_cache "$project")
 mirror=''
 force=''
@@ -29,7 +36,7 @@ key_only=''
 
 # Prints the usage above and exits.
 usage() {
-  sed -n '5,6p' "$0" | cut -c5- >&2
+  sed -n '5,7p' "$0" | cut -c5- >&2
   exit 2
 }
 while [ $# -gt 0 ]; do
@@ -39,6 +46,8 @@ while [ $# -gt 0 ]; do
     --ignition) config=ignition ;;
     --firmware) firmware=1 ;;
     --kubernetes) kubernetes=1 ;;
+    --disk) disk=1 ;;
+    --append) append=${2:-} && shift ;;
     --cache) cache=${2:-} && shift ;;
     --mirror) mirror=${2:-} && shift ;;
     --force) force=1 ;;
@@ -57,12 +66,15 @@ case $kernel in
   cloud) kernel_package=linux-image-cloud-amd64 ;;
   *) usage ;;
 esac
+case $disk$config,$append in
+  cloud-init,?* | ignition,?* | 1ignition,*) usage ;;
+esac
 
 # Everything that the result depends on, apart from the day's state of the mirror.
 recipe=$(
   cd "$project"
   {
-    echo "$suite $kernel $config $firmware $kubernetes"
+    echo "$suite $kernel $config $firmware $kubernetes $disk $append"
     find images/common.sh images/debian src/ignition/report -type f | LC_ALL=C sort |
       while read -r file; do
         sha256sum "$file"
@@ -72,6 +84,7 @@ recipe=$(
 )
 image=debian-$release${kubernetes:+-kubernetes}
 [ "$config" = cloud-init ] || image=$image-$config
+[ -z "$disk" ] || image=$image-disk
 out=$cache/$image-$kernel-$recipe
 if [ -n "$key_only" ]; then
   echo "$out"
@@ -80,6 +93,7 @@ fi
 built "$out" "$force"
 need mmdebstrap mksquashfs=squashfs-tools zstd
 [ "$(id -u)" = 0 ] || need newuidmap=uidmap
+[ -z "$disk" ] || disk_needs
 
 # The mirrors of the host's own release carry the image's release too.
 # shellcheck source=/dev/null
@@ -116,7 +130,8 @@ for name in Acquire::http::Proxy Acquire::https::Proxy \
   [ -z "$value" ] || apt_options="$apt_options --aptopt=$name\\ \"$value\""
 done
 
-set -- "$here/packages.txt" "$here/$config/packages.txt" ${kubernetes:+"$here/kubernetes.txt"}
+set -- "$here/packages.txt" "$here/$config/packages.txt" ${kubernetes:+"$here/kubernetes.txt"} \
+  ${disk:+"$here/disk.txt"}
 packages=$(sed 's/#.*//' "$@" | awk 'NF { print $1 }' | paste -sd,)
 packages=$packages,$kernel_package${firmware_packages:+,$firmware_packages}
 only_builder "$out" "$force"
@@ -138,13 +153,18 @@ mkdir -p "$tree/etc/muster" "$tree/etc/systemd/system" "$tree/usr/share/initramf
 cp -r "$here/$config/root/." "$tree/"
 cp "$project/src/ignition/report/muster-report.sh" "$tree/etc/muster/"
 cp "$project"/src/ignition/report/*.service "$tree/etc/systemd/system/"
-cp "$here/initramfs/hooks/muster" "$tree/usr/share/initramfs-tools/hooks/"
-cp "$here"/initramfs/scripts/* "$tree/usr/share/initramfs-tools/scripts/"
-# Drivers for every network card and none for disks; zstd because it unpacks fastest.
-printf '%s\n' MODULES=list BUSYBOX=y BOOT=muster COMPRESS=zstd RESUME=none \
-  >"$tree/etc/initramfs-tools/conf.d/muster"
+if [ -n "$disk" ]; then
+  disk_tree "$tree" "$recipe" "$append"
+else
+  cp "$here/initramfs/hooks/muster" "$tree/usr/share/initramfs-tools/hooks/"
+  cp "$here"/initramfs/scripts/* "$tree/usr/share/initramfs-tools/scripts/"
+  # Drivers for every network card and none for disks; zstd because it unpacks fastest.
+  printf '%s\n' MODULES=list BUSYBOX=y BOOT=muster COMPRESS=zstd RESUME=none \
+    >"$tree/etc/initramfs-tools/conf.d/muster"
+fi
 chmod -R u=rwX,go=rX "$tree"
-chmod 755 "$tree/etc/muster/muster-report.sh" "$tree/usr/share/initramfs-tools/hooks/muster"
+chmod 755 "$tree/etc/muster/muster-report.sh"
+[ -n "$disk" ] || chmod 755 "$tree/usr/share/initramfs-tools/hooks/muster"
 
 cat >"$work/finish.sh" <<'FINISH'
 set -eu
@@ -241,19 +261,30 @@ mmdebstrap --quiet --variant=minbase --format=tar \
   --customize-hook='rm -rf "$1"/boot/*' \
   "$suite" - "deb $mirror $suite $components" "deb $mirror $suite-updates $components" \
   ${security_line:+"$security_line"} >"$work/root.tar"
-echo "installed after $(($(date +%s) - started)) s; compressing" >&2
-# The tar file has no entry for its root, which without -root-mode would be writable by everybody.
-if ! mksquashfs - "$work/root.squashfs" -tar -root-mode 0755 -quiet -no-progress -noappend \
-  -comp zstd -Xcompression-level 11 -b 256K <"$work/root.tar" 2>"$work/squash.log"
-then
-  cat "$work/squash.log" >&2
-  exit 1
-fi
-
 {
   read -r kernel_version
   read -r cloud_init
 } <"$work/versions"
+if [ -n "$disk" ]; then
+  echo "installed after $(($(date +%s) - started)) s; making the disk" >&2
+  disk_image "$recipe" "$work/disk.raw"
+  files=disk.raw
+  parts="\"disk\": $(describe "$work/disk.raw" disk.raw)"
+else
+  echo "installed after $(($(date +%s) - started)) s; compressing" >&2
+  # The tar file has no entry for its root, which without -root-mode would be writable by everybody.
+  if ! mksquashfs - "$work/root.squashfs" -tar -root-mode 0755 -quiet -no-progress -noappend \
+    -comp zstd -Xcompression-level 11 -b 256K <"$work/root.tar" 2>"$work/squash.log"
+  then
+    cat "$work/squash.log" >&2
+    exit 1
+  fi
+  files='kernel initrd root.squashfs'
+  parts="\"kernelArguments\": [\"boot=muster\", \"console=tty0\", \"console=ttyS0,115200n8\"],
+  \"kernel\": $(describe "$work/kernel" kernel),
+  \"initrd\": $(describe "$work/initrd" initrd),
+  \"root\": $(describe "$work/root.squashfs" root.squashfs)"
+fi
 cat >"$work/image.json" <<JSON
 {
   "name": "$image",
@@ -267,22 +298,22 @@ cat >"$work/image.json" <<JSON
   \"cloudInitVersion\": \"$cloud_init\",}
   "sourceDateEpoch": $SOURCE_DATE_EPOCH,
   "programs": [$(sed 's/.*/"&"/' "$work/programs" | paste -sd,)],
-  "kernelArguments": ["boot=muster", "console=tty0", "console=ttyS0,115200n8"],
-  "kernel": $(describe "$work/kernel" kernel),
-  "initrd": $(describe "$work/initrd" initrd),
-  "root": $(describe "$work/root.squashfs" root.squashfs)
+  $parts
 }
 JSON
 mkdir -p "$out"
-for file in kernel initrd root.squashfs; do
-  install -m 644 "$work/$file" "$out/$file"
+for file in $files; do
+  cp --sparse=always "$work/$file" "$out/$file"
+  chmod 644 "$out/$file"
 done
 # This file is written last, because its presence says that the others are complete.
 install -m 644 "$work/image.json" "$out/image.json"
-# Prints the size of file $1 of the image in MiB.
-mib() {
-  echo $(($(stat -c %s "$out/$1") / 1048576))
+# Prints the name and the size of the files of the image.
+sizes() {
+  for file in $files; do
+    printf '%s' "$1$file $(($(stat -c %s "$out/$file") / 1048576)) MiB"
+    set -- ', '
+  done
 }
-echo "built in $(($(date +%s) - started)) s: kernel $(mib kernel) MiB," \
-  "initrd $(mib initrd) MiB, root $(mib root.squashfs) MiB" >&2
+echo "built in $(($(date +%s) - started)) s: $(sizes '')" >&2
 echo "$out"

@@ -39,17 +39,21 @@ echo "muster.url=\${boot.url}/from/$serial" >/run/muster/installed
 `;
 const INSTALLED_SCRIPT_PATH = '/etc/muster/installed.sh';
 
+/** Exists when the boot host knows that this system is ready: later boots report nothing. */
+const INSTALLED_REPORTED = '/etc/muster/reported';
+
 /** The empty condition ends those of the units, which ask for the kernel argument. */
-const INSTALLED_DROPIN = {
+const installedDropin = (unit: string) => ({
   name: 'installed.conf',
   contents: `[Unit]
 ConditionKernelCommandLine=
+ConditionPathExists=!${INSTALLED_REPORTED}
 
 [Service]
 Environment=MUSTER_CMDLINE=/run/muster/installed
-ExecStartPre=/bin/sh ${INSTALLED_SCRIPT_PATH}
+${unit === 'ready' ? `Environment=MUSTER_REPORTED=${INSTALLED_REPORTED}\n` : ''}ExecStartPre=/bin/sh ${INSTALLED_SCRIPT_PATH}
 `,
-};
+});
 
 /** What systems that are installed on a disk get besides {@link MUSTER_LAYER}. */
 export const INSTALLED_LAYER: ConfigLayer = {
@@ -59,7 +63,7 @@ export const INSTALLED_LAYER: ConfigLayer = {
     files: [{ path: INSTALLED_SCRIPT_PATH, mode: '0755', content: INSTALLED_SCRIPT }],
     units: ['failed', 'configured', 'ready'].map((name) => ({
       name: `muster-${name}.service`,
-      dropins: [INSTALLED_DROPIN],
+      dropins: [installedDropin(name)],
     })),
   },
 };

@@ -15,6 +15,12 @@ const BUILDS = {
     '--kubernetes',
     '--ignition',
   ],
+  // The arguments are those of other emulated machines (facts.ts).
+  'debian-13-disk': [
+    'images/debian/build.sh',
+    ...['--suite', 'trixie', '--kernel', 'cloud', '--disk'],
+    ...['--append', 'no_timer_check mitigations=off init_on_alloc=0'],
+  ],
   'debian-12': ['images/debian/build.sh', '--suite', 'bookworm'],
   'debian-13-imported': ['lab/imported.sh'],
   probe: ['images/probe/build.sh'],

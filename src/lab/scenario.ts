@@ -99,6 +99,7 @@ const scenarioSchema = z.strictObject({
         'debian-13-kubernetes-ignition',
         'debian-12',
         'debian-13-imported',
+        'debian-13-disk',
         'probe',
         'discovery',
       ]),

@@ -65,6 +65,11 @@ export interface TicketFacts {
    * end.
    */
   readonly current: boolean;
+  /**
+   * The session installs a system on a disk, and that system has not reported from there: until
+   * then nothing but the installing system can ask.
+   */
+  readonly unproven: boolean;
   /** The machine has a document, and a cluster that its agent works for. */
   readonly accepted: boolean;
   /**
@@ -92,6 +97,7 @@ export const TICKET_REFUSALS = {
   session_unknown: 'No boot session has this id.',
   ticket_wrong: 'The ticket is not that of this session.',
   session_over: 'The boot session is over, or the machine booted again since.',
+  not_from_disk: 'The installed system has not reported yet from the disk on which it was installed.',
   not_accepted: 'The machine has no document, or is of no cluster.',
   foreign_address:
     "The request came from an address that is not this machine's. If it is, list it under the machine's spec.addresses.",
@@ -142,6 +148,7 @@ export function judgeTicket(
   if (facts === undefined) return { refused: 'session_unknown' };
   if (facts.ticketed && !given.fits) return { refused: 'ticket_wrong' };
   if (!facts.current) return { refused: 'session_over' };
+  if (facts.unproven) return { refused: 'not_from_disk' };
   if (!facts.accepted) return { refused: 'not_accepted' };
   if (!facts.addresses.has(given.address))
     return facts.ticketed ? { refused: 'foreign_address' } : { is: 'unknown' };

@@ -8,9 +8,28 @@ import { createRevisionClaims } from '../../src/agent/wire/revision-claim.ts';
 import { duration, type Millis } from '../../src/base/duration.ts';
 import { ALIVE_WITHIN } from '../../src/machines/heartbeats.ts';
 import { TICKET_LIFETIME } from '../../src/machines/tickets.ts';
-import { type AgentBootHost, CP1_MAC, CP2_MAC, open } from './agent-boot-host.ts';
+import * as boot from '../unit/pxe/boot/world.ts';
+import { type AgentBootHost, CLUSTER, CP1_MAC, CP2_MAC, open } from './agent-boot-host.ts';
 
 const AT = { baseUrl: 'http://10.77.0.1:8080', peer: '10.77.0.101' };
+/** cp1 has its system on a disk. */
+const INSTALLED = [
+  boot.document('Image', 'server', {
+    os: 'debian',
+    arch: 'x86_64',
+    kernel: { sha256: boot.HASH('a') },
+    disk: { sha256: boot.HASH('b') },
+    pieces: { sha256: boot.HASH('c') },
+    configFormat: 'cloud-init',
+    cloudInitVersion: '22.4',
+  }),
+  boot.document('Profile', 'installed', {
+    image: 'server',
+    home: 'disk',
+    installDisk: { choose: 'smallest' },
+  }),
+  boot.machine('cp1', [CP1_MAC], { profile: 'installed', addresses: ['10.77.0.11'] }),
+];
 let bootHost: AgentBootHost;
 afterEach(() => bootHost.close());
 
@@ -127,6 +146,30 @@ describe('a ticket', () => {
     expect((await bootHost.redeem(old, bootHost.key('a').csr)).status).toBe(403);
     await bootHost.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');
     expect((await bootHost.redeem(ticket, bootHost.key('a').csr)).status).toBe(200);
+  });
+
+  it('the ticket on a disk counts once the installed system has reported from that disk', async () => {
+    bootHost = await open([...CLUSTER.filter(({ metadata }) => metadata.name !== 'cp1'), ...INSTALLED]);
+    const { session } = await bootHost.powerOn(CP1_MAC, { peer: AT.peer });
+    const { ticket } = bootHost.settings.get('cp1')!;
+    const { csr } = bootHost.key('a');
+    const redeem = () => bootHost.redeem({ session: session!.id, ticket: ticket! }, csr);
+    expect((await redeem()).status).toBe(403);
+    const member = bootHost.roster.get('cp1')!;
+    const install = { at: bootHost.clock.now(), image: boot.HASH('b'), disk: 'MINE' };
+    bootHost.roster.change(member, { install: { ...install, state: 'written' } });
+    const says = (disk: string) => bootHost.boot.report(session!.id, { step: 'configured', disk }, AT.peer);
+    expect(await says('OTHER')).toMatchObject({ believed: false });
+    expect((await redeem()).status).toBe(403);
+    expect(reasons('cp1', 'agent.refused')).toEqual(['not_from_disk', 'not_from_disk']);
+    // Installing took longer than a ticket lasts, which begins with this report.
+    bootHost.clock.advance((TICKET_LIFETIME * 2) as Millis);
+    expect(await says('MINE')).toMatchObject({ believed: true });
+    expect((await redeem()).status).toBe(200);
+    bootHost.clock.advance((TICKET_LIFETIME + 1) as Millis);
+    expect(
+      (await bootHost.redeem({ session: session!.id, ticket: ticket! }, bootHost.key('b').csr)).status,
+    ).toBe(409);
   });
 
   it('a ticket is given only to machines with a document that belong to a cluster', async () => {

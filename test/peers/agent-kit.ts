@@ -207,15 +207,17 @@ mkdir -p "$units"
 verb=$1
 shift
 reload=yes
+until=
 while case "\${1:-}" in --*) ;; *) false ;; esac; do
   [ "$1" != --no-reload ] || reload=
+  [ "$1" != --runtime ] || until=' until the next boot'
   shift
 done
 case $verb in
   is-active) [ -e "$units/$1.active" ] ; exit ;;
   is-enabled) [ -e "$units/$1.enabled" ] ; exit ;;
 esac
-echo "$verb \${1:-}" >>"$units/log"
+echo "$verb \${1:-}$until" >>"$units/log"
 [ "$verb" = enable ] || [ ! -e "$units/\${1:-none}.broken" ] || { echo "Job for $1 failed."; exit 1; }
 case $verb in
   enable) : >"$units/$1.enabled" ;;

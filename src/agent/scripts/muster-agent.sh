@@ -63,6 +63,8 @@ read_settings() {
   encrypt=$setting
   setting boot
   boot=$setting
+  setting installed
+  installed=$setting
   setting etcddisk
   etcd_data=$setting
   setting etcdencrypt
@@ -82,6 +84,14 @@ find_boot_origin() {
   case " $(cat "$root/proc/cmdline" 2>/dev/null)" in
     *' muster.kept='*) from_boot_disk=yes ;;
   esac
+}
+
+# Removes what the plan of the last boot has put on an installed system, or exits: static pods must
+# not start before the boot host says so in this boot, as on a system in memory. Nothing of the
+# cluster runs yet, because units are enabled until the next boot alone (run_unit).
+forget_last_boot() {
+  [ -n "$installed" ] && [ ! -e "$run/begun" ] || return 0
+  rm -rf "$root/etc/kubernetes" && : >"$run/begun" || exit 1
 }
 
 # Makes /run/muster and takes the lock on file descriptor 9, or exits: two agents would overwrite
@@ -249,6 +259,7 @@ tpm_fault=''
 hold_code=''
 hold_text=''
 take_lock
+forget_last_boot
 find_own_build
 first_line "$run/hold"
 plan_hold_code=${first_line%% *}

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Part of the agent (muster-agent.sh reads it in): what a machine with a boot disk keeps to start
-# while the boot server does not answer, which is the last plan that was done to its end and
-# everything that it fetches.
+# Part of the agent (muster-agent.sh reads it in): what a machine with a boot disk, or one with an
+# installed system, keeps to start while the boot server does not answer, which is the last plan
+# that was done to its end and everything that it fetches.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
 # The directory of the kept plan (plan.tar), of wal (whether etcd had data) and of fetched files,
@@ -11,10 +11,10 @@ shelf=$state/kept
 # yes while the kept plan is being done.
 doing_kept_plan=''
 
-# Whether this machine keeps plans: it has a boot disk, and its identity is on the data filesystem.
-# A plan holds keys, so it is kept only where keys are.
+# Whether this machine keeps plans: it starts from a disk, and its identity is on the data
+# filesystem. A plan holds keys, so it is kept only where keys are.
 keeps_plans() {
-  [ -n "$boot" ] && [ "$identity" = "$state/agent" ]
+  [ -n "$boot$installed" ] && [ "$identity" = "$state/agent" ]
 }
 
 # Copies the kept file with SHA-256 $1 to $2, and sets sha256. Removes a kept file that no longer
@@ -29,10 +29,10 @@ copy_from_shelf() {
 }
 
 # Keeps the plan in $run/body, which was done, and what it fetches; removes what it does not name.
-# Does nothing if the plan was meant for one moment only. A machine that no longer has a boot disk
-# removes what it kept, because it holds secrets.
+# Does nothing if the plan was meant for one moment only. A machine that no longer starts from a
+# disk removes what it kept, because it holds secrets.
 keep_plan() {
-  if [ -z "$boot" ] && [ "$identity" = "$state/agent" ]; then
+  if [ -z "$boot$installed" ] && [ "$identity" = "$state/agent" ]; then
     try keep-failed rm -rf "$shelf" || return 1
   fi
   keeps_plans || return 0
@@ -173,7 +173,7 @@ get_configuration() {
 # once a plan was done and kept: then that boot is known to work. After a failure it waits some
 # minutes.
 update_boot_disk() {
-  keeps_plans || return 0
+  [ -n "$boot" ] && keeps_plans || return 0
   [ -z "$from_boot_disk" ] || return 0
   [ -e "$run/applied" ] || return 0
   [ -e "$shelf/plan.tar" ] || return 0

@@ -69,7 +69,8 @@ reload_manager() {
 
 # Makes unit $2 run, and restarts or reloads it ($1) once in a boot for each digest $3. A unit that
 # has run since before the agent changed anything in this boot is up to date. --no-reload, because
-# reading all units again takes the manager seconds and is needed only at the next boot.
+# reading all units again takes the manager seconds and is needed only at the next boot. On an
+# installed system the next boot begins without it, as on a system in memory.
 run_unit() {
   reload_manager || return 1
   first_line "$run/unit.$2"
@@ -81,7 +82,10 @@ run_unit() {
       unit_verb=$1
     fi
   fi
-  try unit-failed write_within 120 systemctl enable --quiet --no-reload "$2" || return 1
+  [ -z "$installed" ] || disable_unit "$2" || return 1
+  # shellcheck disable=SC2086 # no word, or one
+  try unit-failed write_within 120 systemctl enable --quiet --no-reload ${installed:+--runtime} \
+    "$2" || return 1
   try unit-failed change_unit "$unit_verb" "$2" || return 1
   try write-failed write_line "$run/unit.$2" "$3"
 }
@@ -92,9 +96,16 @@ stop_unit() {
     try unit-failed write_within $SYSTEMCTL_SECONDS systemctl stop "$1" || return 1
   fi
   if systemctl is-enabled --quiet "$1" 2>/dev/null; then
-    try unit-failed write_within 120 systemctl disable --quiet --no-reload "$1" || return 1
+    disable_unit "$1" || return 1
+    [ -z "$installed" ] || disable_unit "$1" --runtime || return 1
   fi
   rm -f "$run/unit.$1"
+}
+
+# Disables unit $1 at the boots to come, or for this one with $2.
+disable_unit() {
+  # shellcheck disable=SC2086 # no word, or one
+  try unit-failed write_within 120 systemctl disable --quiet --no-reload ${2:-} "$1"
 }
 
 # Does plan line `reboot BOOTID`: reboots the machine if this is the boot with that id, and not

@@ -7,6 +7,7 @@ import { shared } from '../../base/shared.ts';
 import type { ConfigLayer } from '../../ignition/rendered.ts';
 import { templateLiteral } from '../../ignition/template.ts';
 import { type DataEncryption, serialWord } from '../../resources/disk-spec.ts';
+import type { NodeUnit } from '../../resources/nodeconfig.ts';
 import { AGENT_BUNDLE } from '../scripts/bundle.ts';
 import { AGENT_SCRIPTS, AGENT_UNIT, BOOT_SCRIPT, START_SCRIPT } from '../scripts/scripts.files.ts';
 import { AGENT_PATHS } from '../wire/plan.ts';
@@ -63,6 +64,8 @@ export interface AgentSettings {
   readonly etcdEncrypt?: DataEncryption;
   /** Absent: the machine boots from the network alone. */
   readonly boot?: BootDisk;
+  /** The system is installed on a disk, so files of its last boot are still there. */
+  readonly installed?: true;
   /**
    * Whether the agent may set the machine's clock: forward by more than a minute, and at its first
    * start in both directions.
@@ -148,6 +151,7 @@ export const settingsText = (settings: AgentSettings): string =>
       kernel: fileText(settings.boot.kernel),
       initrds: settings.boot.initrds.map(fileText).join(' '),
     }),
+    ...(settings.installed && { installed: 'yes' }),
     ...(settings.setsClock && { clock: 'set' }),
     ...(settings.now !== undefined && { time: timeText(settings.now) }),
   });
@@ -178,6 +182,12 @@ const BOOT_DISK_SCRIPT = scriptFile('muster-boot.sh', BOOT_SCRIPT);
  */
 const LATE_UNITS = ['kubelet.service'];
 
+/** The ticket of an installed system counts when that system has reported from its disk. */
+const AFTER_REPORT = {
+  name: 'installed.conf',
+  contents: '[Unit]\nAfter=muster-configured.service\n',
+};
+
 /**
  * The agent's layer of a machine, the lowest apart from MUSTER_LAYER. It holds the ticket, so it is
  * rendered for one session and not kept. Throws as {@link settingsText}.
@@ -187,7 +197,11 @@ export const agentLayer = (settings: AgentSettings): ConfigLayer =>
     authority: settings.authority,
     settings: settingsText(settings),
     files: settings.boot ? [START_FILE, BOOT_DISK_SCRIPT] : [START_FILE],
-    unit: { name: 'muster-agent.service', contents: AGENT_UNIT },
+    unit: {
+      name: 'muster-agent.service',
+      contents: AGENT_UNIT,
+      ...(settings.installed && { dropins: [AFTER_REPORT] }),
+    },
   });
 
 /** A layer with the scripts, the files that they read and the unit that starts them. */
@@ -203,7 +217,7 @@ export function layerOf({
   readonly settings: string;
   /** More files. */
   readonly files?: NonNullable<ConfigLayer['config']['files']>;
-  readonly unit: { readonly name: string; readonly contents: string };
+  readonly unit: Pick<NodeUnit, 'name' | 'dropins'> & { readonly contents: string };
 }): ConfigLayer {
   return {
     layer: 'muster',
@@ -216,7 +230,7 @@ export function layerOf({
         { path: AGENT_PATHS.settings, mode: '0600', content: templateLiteral(settings) },
         ...files,
       ],
-      units: [{ name: unit.name, enabled: true, contents: templateLiteral(unit.contents) }],
+      units: [{ ...unit, enabled: true, contents: templateLiteral(unit.contents) }],
     },
   };
 }

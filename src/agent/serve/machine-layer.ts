@@ -38,6 +38,8 @@ export interface LayerRequest {
   readonly etcd?: DataDiskSpec | undefined;
   /** The disk that the machine boots from without us, and what is put there. */
   readonly boot?: { readonly disk: BootDiskSpec } & Omit<BootDisk, 'disk'>;
+  /** The system is installed on a disk, so files of its last boot are still there. */
+  readonly installed?: boolean;
   /** With `delivery: inline`, for one answer: the machine's whole plan, which is secret. */
   readonly plan?: Plan | undefined;
 }
@@ -118,6 +120,7 @@ export function layerRequest(
     data,
     chosen,
     etcd,
+    ...(image?.disk && { installed: true }),
     ...(disk && image && { boot: { disk, ...bootFiles(image, baseUrl, assetUrl) } }),
     plan,
   };
@@ -158,6 +161,7 @@ export function settingsFor(request: LayerRequest, host: BootHostFacts): AgentSe
     machine: request.machine,
     session: request.session,
     setsClock: true,
+    ...(request.installed && { installed: true }),
     ...(data && { data: isByInventory(data) ? (request.chosen ?? NOT_CHOSEN) : selectorOf(data) }),
     ...(data?.encrypt && { encrypt: data.encrypt }),
     ...(data && etcd && { etcdDisk: selectorOf(etcd) }),

@@ -37,6 +37,9 @@ export interface AddOptions extends ServerOptions {
   readonly kernelArgument?: readonly string[];
 }
 
+/** The Image whose system installs disks, unless another one is named. */
+export const INSTALLER = 'discovery';
+
 /** An image to add: its document, and the source of each file by hash. */
 interface Plan {
   readonly document: Document<'Image'>;
@@ -60,7 +63,7 @@ export async function add(name: string | undefined, options: AddOptions, io: Io)
     options.filename !== undefined
       ? await documentPlans(options.filename, options.dir, io.signal)
       : options.from !== undefined
-        ? [await builtPlan(options.from, name)]
+        ? [await builtPlan(options.from, { name, client, io })]
         : [await namedPlan(name!, options, io, client)];
   try {
     for (const plan of plans) await carryOut(plan, client, io, options.filename === undefined);
@@ -81,6 +84,7 @@ export async function build(
   const client = openClient(options, io);
   // Without a server the command fails here, and not after minutes of building.
   await client.ask('GET /v1/assets', { query: { limit: 0 } });
+  if (args.includes('--disk')) await installerOf(client, INSTALLER);
   const directory = await runRecipe(recipe, args, io.signal);
   await addBuilt(directory, options.name, client, io);
   return EXIT.ok;
@@ -92,7 +96,7 @@ export const addBuilt = async (
   name: string | undefined,
   client: ApiClient,
   io: Io,
-): Promise<void> => carryOut(await builtPlan(directory, name), client, io, true);
+): Promise<void> => carryOut(await builtPlan(directory, { name, client, io }), client, io, true);
 
 /** Uploads the files that the server lacks, then applies the document if `apply` is true. */
 async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): Promise<void> {
@@ -179,29 +183,42 @@ function imageDocument(name: string, spec: object): Document<'Image'> {
 }
 
 /** The plan for the result of a recipe: `image.json`, with its files in the same directory. */
-async function builtPlan(directory: string, name: string | undefined): Promise<Plan> {
+async function builtPlan(
+  directory: string,
+  { name, client, io }: { readonly name: string | undefined; readonly client: ApiClient; readonly io: Io },
+): Promise<Plan> {
   const built = await readBuilt(directory);
-  const { kernel, initrd, root } = built as Record<string, Asset | undefined>;
-  if (!kernel) throw new MusterError('E_USAGE', `${directory}/image.json names no kernel`);
+  const { kernel, initrd, root, disk } = built as Record<string, Asset | undefined>;
+  if (!kernel && !disk)
+    throw new MusterError('E_USAGE', `${directory}/image.json names no kernel and no disk`);
+  const sources = new Map<string, AssetSource>();
+  for (const asset of [kernel, initrd, root, disk])
+    if (asset) sources.set(asset.sha256, sourceOf(asset.name ?? '', directory));
   const cloudInit = built.cloudInitVersion as string | undefined;
   const document = imageDocument(name ?? String(built.name), {
     os: built.os,
     ...(built.version ? { version: built.version } : {}),
     arch: built.arch,
-    kernel,
+    ...(kernel ? { kernel } : {}),
     ...(initrd ? { initrds: [initrd] } : {}),
     ...(root ? { root } : {}),
     configFormat: built.configFormat ?? (cloudInit ? 'cloud-init' : 'none'),
     ...(cloudInit ? { cloudInitVersion: cloudInit } : {}),
-    kernelArguments: built.kernelArguments,
+    ...(built.kernelArguments ? { kernelArguments: built.kernelArguments } : {}),
     ...(built.programs ? { programs: built.programs } : {}),
     // Images of our recipes contain the report script and its units.
     reports: built.reports ?? true,
+    ...(disk ? await diskParts(disk, sources, client, io) : {}),
   });
-  const sources = new Map<string, AssetSource>();
-  for (const asset of [kernel, initrd, root])
-    if (asset) sources.set(asset.sha256, sourceOf(asset.name ?? '', directory));
   return { document, sources };
+}
+
+/** What a document has for the image of a disk; the list of its pieces becomes a source. */
+async function diskParts(disk: Asset, sources: Map<string, AssetSource>, client: ApiClient, io: Io) {
+  const { kernel, initrds = [], kernelArguments } = await installerOf(client, INSTALLER);
+  const pieces = await listOfPieces(disk.name ?? 'disk', sources.get(disk.sha256)!, io.signal);
+  sources.set(pieces.asset.sha256, pieces.source);
+  return { kernel, initrds, ...(kernelArguments && { kernelArguments }), disk, pieces: pieces.asset };
 }
 
 /** The plan from flags. Each file is hashed here, or the operator gives its hash. */

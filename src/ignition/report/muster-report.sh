@@ -10,7 +10,8 @@
 # The kernel argument muster.url= names the server and the boot session; without it nothing happens.
 # `configured` first asks cloud-init whether it applied this boot's configuration, and fails if it
 # did not. `failed` sends the end of LOGFILE, or of the journal. Needs curl or wget. Gives up after
-# about four minutes. Changes nothing but the note of why the configuration failed.
+# about four minutes. Changes nothing but the note of why the configuration failed, and the file
+# MUSTER_REPORTED, which it makes when the server has believed a report.
 set -fu
 
 cmdline=${MUSTER_CMDLINE:-/proc/cmdline}
@@ -20,6 +21,7 @@ tries=${MUSTER_TRIES:-40}
 pause=${MUSTER_PAUSE:-5}
 log_octets=16384
 spool=${MUSTER_CONSOLE:-/run/muster/console}
+reported=${MUSTER_REPORTED:-}
 # Octets of lines in one request, and in all that wait; the first ones and the last ones are kept.
 part_octets=15000
 first_octets=131072
@@ -129,7 +131,10 @@ report() {
   while :; do
     post "$1" "$2"
     case $? in
-      0) return 0 ;;
+      0)
+        [ -z "$reported" ] || : >"$reported"
+        return 0
+        ;;
       2)
         echo "muster-report: the server does not take '$step' for this boot session" >&2
         return 0

@@ -4,7 +4,7 @@
  */
 
 import type { AgentBoot } from '../../agent/serve/agents.ts';
-import { disksOf, getsAgent, layerRequest } from '../../agent/serve/machine-layer.ts';
+import { deliveryOf, disksOf, getsAgent, layerRequest } from '../../agent/serve/machine-layer.ts';
 import type { Plan } from '../../agent/wire/plan.ts';
 import { AgedMap } from '../../base/aged.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
@@ -143,12 +143,9 @@ function agentLayerOf(
   if (home === 'disk' && (parts.machine?.spec.installDisk ?? parts.profile?.spec.installDisk) === undefined)
     return reference('the profile has `home: disk`, and neither it nor the machine names an installDisk');
   if (!getsAgent(parts)) return undefined;
-  // The ticket that its configuration carries ends with this boot, and the installed system is the
-  // next one.
-  if (home === 'disk')
-    return reference(
-      'a machine of a cluster cannot have `home: disk` yet; write `home: ram` or `home: boot`',
-    );
+  // Its keys would stay on the disk, in a volume that every system there can read.
+  if (home === 'disk' && deliveryOf(parts.machine) === 'inline')
+    return reference('`delivery: inline` cannot be had with `home: disk`; leave `delivery` out');
   const disks = disksOf(parts);
   const { data, etcd, boot } = disks;
   const { image } = parts;

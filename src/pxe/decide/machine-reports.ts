@@ -4,7 +4,7 @@ import type { Millis } from '../../base/duration.ts';
 import { plainAddress } from '../../base/ip.ts';
 import { consolePart, withoutSecrets } from '../../machines/console.ts';
 import { printable } from '../../machines/identity.ts';
-import { type MachineReport, REPORT_STEPS } from '../../machines/machine.ts';
+import { type BootSession, type MachineReport, REPORT_STEPS } from '../../machines/machine.ts';
 import { type Disbelief, judgeReport, logTail, MAX_DETAIL } from '../../machines/reports.ts';
 import type { Member, StatusChange } from '../../machines/roster.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
@@ -78,8 +78,7 @@ export function config(
     return refused('gone', `an image with format ${result.value.format} has no ${file}`);
   // One of these documents contains the ticket, so the ticket's time begins now. Where another
   // server gives the addresses there is no ticket, and the agent has as much time to ask.
-  const ticket = context.agents.hasAgent(subject) === true && !isInline(context, subject);
-  if (ticket && file !== 'meta-data' && file !== 'network-config')
+  if (hasTicket(context, subject) && file !== 'meta-data' && file !== 'network-config')
     if (context.roster.sessions.ticketed(live)) context.roster.saveLater(live);
   context.events.record({
     kind: 'config.served',
@@ -174,6 +173,10 @@ export async function report(
   return { believed: true, subject };
 }
 
+/** Whether a session installs a system on a disk. */
+const installs = ({ catalog }: Pick<BootContext, 'catalog'>, { image }: BootSession): boolean =>
+  catalog.get('Image', image ?? '')?.document.spec.disk !== undefined;
+
 /** Whether a session installs a system, and the report is not of that system from its disk. */
 function isFromOtherDisk(
   { catalog }: BootContext,
@@ -181,7 +184,7 @@ function isFromOtherDisk(
   { status: { install } }: Member,
   { disk = '' }: MachineReport,
 ): boolean {
-  if (catalog.get('Image', session.image ?? '')?.document.spec.disk === undefined) return false;
+  if (!installs({ catalog }, session)) return false;
   const written = install?.state === 'written' || install?.state === 'installed';
   return !written || install.disk !== serialWord(disk);
 }
@@ -277,6 +280,7 @@ export function ticketed(context: BootContext, id: string): TicketFacts | undefi
     // An agent that cannot reach us reports `failed`, and one whose key waits for an operator may
     // wait for days. Both are still in their machine's boot.
     current: live.given && session.closed?.why !== 'superseded' && sessions.current(session.machine) === live,
+    unproven: installs(context, session) && !session.steps.some(({ step }) => step === 'configured'),
     accepted: trust !== undefined,
     ticketed: givesAddress(networkOf(context, live), member),
     age: live.ticketAt === undefined ? undefined : ((now - live.ticketAt) as Millis),
@@ -287,6 +291,10 @@ export function ticketed(context: BootContext, id: string): TicketFacts | undefi
   };
 }
 
+/** Whether the configuration of a machine carries a ticket, where Muster gives the addresses. */
+const hasTicket = (context: BootContext, machine: string): boolean =>
+  context.agents.hasAgent(machine) && !isInline(context, machine);
+
 /** Applies a report. */
 function believe(context: BootContext, live: LiveSession, member: Member, given: MachineReport): void {
   const { roster } = context;
@@ -296,6 +304,9 @@ function believe(context: BootContext, live: LiveSession, member: Member, given:
   const detail = given.detail === undefined ? undefined : printable(hidden(given.detail), MAX_DETAIL);
   roster.sessions.mark(live, step);
   roster.sessions.touch(live);
+  // The ticket on the disk counts from now on: the system there has shown where it runs.
+  if (step === 'configured' && installs(context, live.session) && hasTicket(context, member.name))
+    roster.sessions.ticketed(live, true);
   if (step === 'ready' || step === 'failed') roster.sessions.close(live, step);
   else if (step === 'kernel')
     roster.sessions.expect(live, (context.clock.monotonic() + timeoutOf(context, live)) as Millis);

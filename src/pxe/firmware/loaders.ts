@@ -25,7 +25,8 @@ type LoaderFound =
 /**
  * The loader for an option 93 code. `override` (`pxe.loader` of a document) replaces the table's
  * loaders. An architecture without loaders is unsupported unless there is an override. `fromIpxe`:
- * the client is an iPXE in ROM.
+ * the client is an iPXE in ROM. `leaves`: the loader only leaves to the disk (quirk
+ * `ipxe-never-exits`).
  */
 export function loaderFor(
   code: number | undefined,
@@ -33,6 +34,7 @@ export function loaderFor(
     readonly installed: (name: string) => boolean;
     readonly fromIpxe?: boolean;
     readonly override?: string | undefined;
+    readonly leaves?: boolean;
   },
 ): LoaderFound {
   const row = code === undefined ? undefined : architecture(code);
@@ -43,7 +45,8 @@ export function loaderFor(
         ? (row?.loadersFromIpxe ?? row?.loaders)
         : row?.loaders;
   if (wanted === undefined) return { ok: false, why: 'arch_unsupported' };
-  const loader = wanted.find(options.installed);
+  const there = wanted.filter(options.installed);
+  const loader = (options.leaves && there.find((name) => name.startsWith('snponly'))) || there[0];
   return loader === undefined ? { ok: false, why: 'loader_missing', wanted } : { ok: true, loader };
 }
 

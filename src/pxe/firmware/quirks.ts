@@ -51,6 +51,13 @@ export const QUIRKS = {
     source: 'metal3-io/baremetal-operator#446; Muster captures',
     test: `${CLASSIFY}: knows iPXE by its user class, plain or length-prefixed, and by option 175`,
   },
+  'ipxe-never-exits': {
+    what: 'ipxe.efi of Debian 12 never returns to OVMF after `exit`, so the firmware does not try its disk.',
+    answer:
+      'UEFI machines that boot from their disk get snponly.efi, which does return, where it is installed.',
+    source: 'ipxe 1.0.0+git-20190125 with OVMF 2022.11 in the virtual rack (lab/installed.yaml)',
+    test: `${DECIDE}: a machine that only leaves to its disk gets a loader that returns to the firmware`,
+  },
   'ipxe-without-http': {
     what: 'An iPXE in ROM may have been built without HTTP.',
     answer:

@@ -126,6 +126,19 @@ test('it tries again while the server is not ready, after the delay that the ser
   expect(got).toHaveLength(6);
 });
 
+test.each(SHELLS)(
+  '%s notes on an installed system that a report was believed, and no other',
+  async (_, shell) => {
+    const reported = path.join(directory, 'reported');
+    answers = [409];
+    await run(shell, ['ready'], { MUSTER_REPORTED: reported });
+    expect(fs.existsSync(reported)).toBe(false);
+    answers = [204];
+    await run(shell, ['ready'], { MUSTER_REPORTED: reported });
+    expect(fs.existsSync(reported)).toBe(true);
+  },
+);
+
 test('it does not try again when its session is over', async () => {
   answers = [404];
   const result = await run(['dash'], ['kernel']);

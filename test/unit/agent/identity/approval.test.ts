@@ -53,6 +53,7 @@ describe('a code', () => {
 const FACTS: TicketFacts = {
   session: { id: 'S', machine: 'cp1' },
   current: true,
+  unproven: false,
   accepted: true,
   ticketed: true,
   age: 0 as Millis,
