@@ -2,7 +2,7 @@
 # Builds the discovery system, which machines boot that no document knows: a Debian kernel and an
 # initrd of busybox and a few scripts. It reports what the machine is made of and waits to be
 # accepted. It writes to a disk only where a wipe is ordered, or where it installs a system
-# (wipe.sh, install.sh).
+# (wipe.sh, install.sh). Operators look at machines in it by SSH (rescue.sh).
 #
 #   images/discovery/build.sh [--kernel cloud|generic] [--cache DIR] [--force] [--print-directory]
 #
@@ -28,7 +28,38 @@ if [ "$kernel" = generic ]; then
   modules="$modules ata_piix megaraid_sas mpt3sas mpi3mr hpsa smartpqi aacraid"
 fi
 
+# What mounts the file systems of a machine that is rescued.
+rescue_modules='ext4 xfs btrfs vfat nls_cp437 nls_iso8859_1 nls_ascii nls_utf8'
+# The SSH server, and those of its libraries that a host need not have.
+rescue_packages='dropbear-bin libtomcrypt1 libtommath1 libgmp10'
+
 need busybox=busybox-static cpio zstd xz=xz-utils
+# put_ssh ROOT: puts an SSH server with its libraries into the tree.
+put_ssh() {
+  mkdir "$work/ssh"
+  for one in $rescue_packages; do
+    fetch_package "$one" "$work/ssh"
+  done
+  for deb in "$work"/ssh/*.deb; do
+    dpkg-deb -x "$deb" "$work/ssh/tree"
+  done
+  for program in "$work/ssh/tree/usr/sbin/dropbear" "$work/ssh/tree/usr/bin/dropbearkey"; do
+    install -m 755 "$program" "$1/bin/"
+    LD_LIBRARY_PATH=$(dirname "$work"/ssh/tree/usr/lib/*/libtomcrypt.so.1) ldd "$program" |
+      grep -o '/[^ ]*' >>"$work/ssh/libraries"
+  done
+  mkdir -p "$1/lib" "$1/lib64" "$1/root" "$1/mnt"
+  sort -u "$work/ssh/libraries" | while read -r library; do
+    case $library in
+      */ld-linux*) install -m 755 "$library" "$1/lib64/" ;;
+      *) install -m 644 "$library" "$1/lib/" ;;
+    esac
+  done
+  printf '%s\n' 'root:x:0:0:root:/root:/bin/sh' >"$1/etc/passwd"
+  printf '%s\n' 'root:x:0:' >"$1/etc/group"
+  printf '%s\n' /bin/sh >"$1/etc/shells"
+}
+
 real=$(real_package "$package")
 recipe=$(
   cd "$project"
@@ -38,6 +69,8 @@ recipe=$(
       sha256sum "src/agent/scripts/muster-$part.sh"
     done
     sha256sum images/*.sh images/discovery/*.sh
+    # shellcheck disable=SC2086 # names, one a word
+    apt-cache policy $rescue_packages libc6 libcrypt1 zlib1g | grep -e '^[a-z]' -e Candidate
   } | sha256sum | cut -c1-16
 )
 out=$cache/discovery-$kernel-$recipe
@@ -66,6 +99,11 @@ install -m 644 "$here/wipe.sh" "$root/wipe.sh"
 install -m 644 "$here/install.sh" "$root/install.sh"
 rm -f "$root/bin/lsblk"
 install -m 755 "$here/lsblk.sh" "$root/bin/lsblk"
+install -m 644 "$here/rescue.sh" "$root/rescue.sh"
+install -m 755 "$here/look.sh" "$root/bin/look"
+# shellcheck disable=SC2086 # names, one a word
+put_modules "$work/kernel" "$root/rescue-modules" $rescue_modules
+put_ssh "$root"
 small_files "$root" "$work/kernel" "$version"
 
 # panic: a kernel that stops on unknown hardware starts over, and is counted.

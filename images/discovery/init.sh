@@ -1,7 +1,8 @@
 #!/bin/sh
 # The discovery system, for a machine that no document knows: reports what the machine is made of,
 # shows on every console who it is, and waits. It mounts no disk. It writes to disks only where the
-# boot host orders a wipe. When the boot host says so, it reboots or switches the machine off.
+# boot host orders a wipe. Where it orders a rescue, an operator can log in (rescue.sh). When the
+# boot host says so, it reboots or switches the machine off.
 # For a machine whose profile has `home: disk` and an image of a disk, it installs that
 # (install.sh).
 # shellcheck disable=SC3028 # busybox's shell has RANDOM
@@ -21,6 +22,8 @@ export PATH=/bin
 . /wipe.sh
 # shellcheck source=images/discovery/install.sh
 . /install.sh
+# shellcheck source=images/discovery/rescue.sh
+. /rescue.sh
 early_mounts
 exec </dev/console >/dev/console 2>&1
 # The kernel's messages would push this system's own lines off the screen.
@@ -165,6 +168,14 @@ while :; do
       start_over 2
       ;;
     wipe) wipe_now ;;
+    rescue)
+      if rescue_now; then
+        show 'an operator may look at it by SSH'
+      else
+        screen 'its rescue is over; it reboots'
+        start_over 2
+      fi
+      ;;
     off)
       screen 'it is out of use and switches itself off'
       sleep 2
@@ -175,6 +186,9 @@ while :; do
       start_over 60
       ;;
     *)
+      if [ -n "$rescue_ends" ] && ! rescue_now; then
+        start_over 2
+      fi
       show 'the boot host does not answer; it asks on'
       ;;
   esac

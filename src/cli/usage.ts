@@ -121,8 +121,6 @@ export const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, stri
     reimage: REINSTALL,
     reinstall: REINSTALL,
     rename: `a machine is recognised by what its document lists; ${EDIT}`,
-    replace: EDIT,
-    rescue: 'Muster has no rescue image of its own; a Profile with another image boots one',
     restart: REBOOT,
     show: '`muster explain MACHINE` shows what a machine would get and why',
   },

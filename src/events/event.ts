@@ -50,6 +50,7 @@ export const EVENT_KINDS = {
   'machine.life':
     'An operator took a machine out of use, brought it back, or retired it; the code is the state, the text says why.',
   'machine.accepted': 'An operator accepted a machine.',
+  'machine.replaced': 'An operator gave a machine the hardware of another one.',
   'machine.approved': "An operator confirmed the code on a machine's console: its key got its certificate.",
   'machine.approval-refused': "An operator typed a code that is not that of the machine's console.",
   'machine.phase': "A machine's phase changed.",

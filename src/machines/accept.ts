@@ -101,7 +101,10 @@ async function acceptDiscovered(
  *
  * @throws {MusterError} E_USAGE for one that the machine never claimed.
  */
-function claimedOf({ name, status }: Pick<Member, 'name' | 'status'>, { macs = [] }: AcceptOptions): Mac[] {
+export function claimedOf(
+  { name, status }: Pick<Member, 'name' | 'status'>,
+  { macs = [] }: Pick<AcceptOptions, 'macs'>,
+): Mac[] {
   const foreign = macs.find((mac) => !status.seen.macs.includes(mac));
   if (foreign !== undefined)
     throw new MusterError(
@@ -149,13 +152,14 @@ function documentOf(
  * The address that it booted from, if it can identify a machine; of several the one by which it is
  * named.
  */
-function bootedFrom({ name, status }: Pick<Member, 'name' | 'status'>): readonly Mac[] {
+export function bootedFrom({ name, status }: Pick<Member, 'name' | 'status'>): readonly Mac[] {
   const booted = (status.seen.bootMacs ?? []).filter(isUsableMac);
   const named = booted.find((mac) => name === `m-${mac.replaceAll(':', '')}`);
   return [named ?? booted[0]].filter((mac) => mac !== undefined);
 }
 
-function ownHardware(
+/** UUID and serial number of a machine, unless another document has both. */
+export function ownHardware(
   seen: { readonly uuid?: string; readonly serial?: string },
   others: readonly MachineSpec[],
 ): { readonly uuid: string | undefined; readonly serial: string | undefined } {

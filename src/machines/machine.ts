@@ -5,6 +5,7 @@ import type { Millis } from '../base/duration.ts';
 import type { Mac } from '../base/mac.ts';
 import type { MachineSpec } from '../resources/kinds.ts';
 import { OUT_STATES } from './life/life.ts';
+import { rescueForm } from './life/rescue-order.ts';
 import { wipeForm } from './life/wipe-order.ts';
 
 /**
@@ -140,6 +141,7 @@ export const statusForm = <At extends z.ZodType>(at: At) => ({
         description: 'Nobody could switch it off: its documents name no BMC.',
       }),
       wipe: wipeForm.optional().meta({ description: 'What is to be wiped, or was.' }),
+      rescue: rescueForm.optional().meta({ description: 'Who looks at it, and for how long.' }),
     })
     .optional(),
 });

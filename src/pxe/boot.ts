@@ -95,7 +95,10 @@ export type ConsoleAnswer = 'kept' | 'refused' | 'later';
  * over.
  */
 export type DiscoveryAnswer =
-  | { readonly do: 'wait' | 'report' | 'reboot' | 'wipe' | 'off' | 'install'; readonly name: string }
+  | {
+      readonly do: 'wait' | 'report' | 'reboot' | 'wipe' | 'rescue' | 'off' | 'install';
+      readonly name: string;
+    }
   | { readonly do: 'gone' };
 
 /** The text of an order to wipe; `refused`: the session or the address is not believed. */
@@ -103,6 +106,9 @@ export type WipeOrderAnswer = { readonly text: string } | 'refused';
 
 /** What becomes of a report about a wipe; see {@link InventoryAnswer}. */
 export type WipeReportAnswer = 'kept' | 'refused' | 'unreadable';
+
+/** Who may log in to a rescue system, as lines of text, or as {@link WipeReportAnswer}. */
+export type RescueAnswer = { readonly text: string } | 'refused' | 'unreadable';
 
 /** What a machine says that installs a system on its disk, and how it reaches us. */
 export interface InstallAsked extends ConfigAsked {
@@ -184,6 +190,11 @@ export interface BootService {
   wipeOrder(session: string, peer: string): Promise<WipeOrderAnswer>;
   /** Takes the report of a wipe; resolves when its certificate is durable. */
   wipeReport(session: string, text: string, peer: string): Promise<WipeReportAnswer>;
+  /**
+   * Takes the key of the SSH server of a rescue system. Resolves when it is durable that the rescue
+   * has begun.
+   */
+  rescue(session: string, text: string, peer: string): Promise<RescueAnswer>;
   /**
    * Keeps lines of a machine's console. `later`: it sends too much, and has to try again later.
    *

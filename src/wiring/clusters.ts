@@ -44,6 +44,7 @@ import { createPlanner } from '../cluster/plan/planner.ts';
 import { windowsOf } from '../cluster/resolve/maintenance.ts';
 import { followClusters, type ResolvedClusters } from '../cluster/resolve/resolved-clusters.ts';
 import { factLabel } from '../machines/inventory-facts.ts';
+import { isOut } from '../machines/life/rescue.ts';
 import { serveRegistry } from '../pxe/http/registry.server.ts';
 import { createSupplies } from '../pxe/supplies.ts';
 import type { Life } from '../store/life.ts';
@@ -322,7 +323,10 @@ function startDepartures(
   for (const { cluster } of founder.records()) departures.go(cluster);
   const outOfUse = createOutOfUse({
     ...{ founder, clusters, departures, kubes, membersWait, clock, log },
-    outSince: (machine) => roster.get(machine)?.status.life?.at,
+    outSince(machine) {
+      const { life } = roster.get(machine)?.status ?? {};
+      return isOut(life) ? life.at : undefined;
+    },
   });
   return { departures, outOfUse };
 }

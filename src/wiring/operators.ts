@@ -28,6 +28,7 @@ import { acceptMachine } from '../machines/accept.ts';
 import { watchConditions } from '../machines/condition-watch.ts';
 import { orderInstall } from '../machines/install-order.ts';
 import { createLives } from '../machines/life/orders.ts';
+import { replaceMachine } from '../machines/life/replace.ts';
 import { readCertificate, type WipeCertificate } from '../machines/life/wipe.ts';
 import type { Member } from '../machines/roster.ts';
 import { openExports } from '../pki/exported.ts';
@@ -180,6 +181,7 @@ export function operatorDeps(
     ...{ roster, events, clock, log, cluster: clusters.outOfUse },
     switchOff: (machine, by) => give(machine, { want: 'shut-down', by, hardAfter: SHUT_DOWN }),
     restart: (machine, by) => give(machine, { want: 'cycle', boot: 'network', by }),
+    runs: (machine) => roster.heartbeats.alive(machine) !== undefined,
     whyNoWipe: (member) => whyNoWipe(boot.networks.served(), member),
     endCertificate: async (machine) => void (await agents.identities.revoke(machine)),
     endKeys: async (machine) => {
@@ -237,8 +239,7 @@ export function operatorDeps(
     membership: clusters.membership,
     waiting: clusters.waiting,
     ...clusters.credentials,
-    install: (machine, release) =>
-      orderInstall({ roster, clock, events, homeOf: boot.service.homeOf }, machine, release),
+    ...hardwareOrders(state, boot.service, clock),
     quarantine: {
       hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),
       release: (machine) => releaseMachine(quarantine, machine),
@@ -271,6 +272,25 @@ function searching({ outside }: Pick<Common, 'outside'>, { networks }: Pick<Boot
   };
 }
 
+/** Orders about the hardware of machines: another machine, and what is on a disk. */
+const hardwareOrders = (
+  { catalog, roster, events, agents }: Pick<State, 'catalog' | 'roster' | 'events' | 'agents'>,
+  { homeOf }: Pick<Boot['service'], 'homeOf'>,
+  clock: Common['clock'],
+): Pick<ApiDeps, 'replace' | 'install'> => ({
+  replace: (machine, by) =>
+    replaceMachine(
+      {
+        ...{ catalog, roster, events, inventories: agents.inventories },
+        hasTpm: (name) => agents.tpm(name) !== undefined,
+        endCertificate: (name) => agents.rearm(name, { keep: false }),
+      },
+      machine,
+      by,
+    ),
+  install: (machine, release) => orderInstall({ roster, clock, events, homeOf }, machine, release),
+});
+
 /** The certificates of a machine's wipes, the newest first. */
 async function wipesOf(
   store: Pick<State['store'], 'list'>,
@@ -288,7 +308,7 @@ function whyNoWipe(
 ): string | undefined {
   const found = networks.filter(({ name }) => seen.network === undefined || name === seen.network);
   if (found.some(({ discovery }) => discovery !== undefined)) return undefined;
-  return `${seen.network === undefined ? 'no Network' : `the Network ${seen.network}`} names a discovery image, which wipes (docs/inventory.md)`;
+  return `${seen.network === undefined ? 'no Network' : `the Network ${seen.network}`} names a discovery image, which does that (docs/inventory.md)`;
 }
 
 /** How long the system of a machine that is taken out may take to shut down. */

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { names, truth } from '../../base/body.ts';
 import { allowedIn, LIFE, LIFE_ORDERS, LIFE_STATES, nextIn } from '../../machines/life/life.ts';
 import { type Lives, lifeOf } from '../../machines/life/orders.ts';
+import { RESCUE_LASTS, rescueForm } from '../../machines/life/rescue-order.ts';
 import { type WipeCertificate, wipedDisk } from '../../machines/life/wipe.ts';
 import { WIPE_LEVELS } from '../../machines/life/wipe-order.ts';
 import type { Member, Roster } from '../../machines/roster.ts';
@@ -33,11 +34,11 @@ const lifeView = z
     by: z.string().optional(),
     at: time.optional(),
     waits: z.string().optional().meta({ description: 'Why it still runs, although it is taken out.' }),
-    byHand: z
-      .literal(true)
-      .optional()
-      .meta({ description: 'It has no BMC: a person switches it off, or restarts it for its wipe.' }),
+    byHand: z.literal(true).optional().meta({
+      description: 'It has no BMC: a person switches it off, or restarts it for its wipe or rescue.',
+    }),
     begun: z.literal(true).optional().meta({ description: 'It has begun to wipe.' }),
+    rescue: rescueForm.optional().meta({ description: 'Who may log in, until when, and where.' }),
     allows: z.array(z.enum(LIFE_ORDERS)),
     next: z.string().meta({ description: 'The command that usually comes next.' }),
   })
@@ -57,7 +58,7 @@ const certificateView = z
 function viewOf(member: Member, { lives }: Pick<LifeDeps, 'lives'>) {
   const { name, status } = member;
   const state = lifeOf(member);
-  const { text, by, at, byHand, wipe } = status.life ?? {};
+  const { text, by, at, byHand, wipe, rescue } = status.life ?? {};
   const waits = lives.waitsFor(name);
   return {
     ...{ machine: name, state, about: LIFE[state].about, allows: [...allowedIn(state)] },
@@ -66,6 +67,7 @@ function viewOf(member: Member, { lives }: Pick<LifeDeps, 'lives'>) {
     ...(waits !== undefined && { waits }),
     ...(byHand && { byHand }),
     ...(state === 'wiping' && wipe?.begun && { begun: true as const }),
+    ...(rescue && { rescue }),
   };
 }
 
@@ -142,11 +144,34 @@ export const MACHINE_LIVES = [
     },
   ),
   operation(
+    'POST /v1/machines/:name/rescue',
+    {
+      access: 'administer',
+      takes: 'role',
+      summary: 'Lets a machine boot the rescue system once, with SSH for one key; its BMC restarts it.',
+      body: z.strictObject({
+        reason,
+        key: z.string().meta({ description: 'The public key that may log in, a line of authorized_keys.' }),
+        lasts: z
+          .string()
+          .default(RESCUE_LASTS)
+          .meta({ description: 'How long at most; 24h is the longest.' }),
+      }),
+      answer: lifeView,
+    },
+    async ({ params, body, principal }, deps: LifeDeps) => {
+      const { name } = findMachine(params.name, deps);
+      const { reason: why, key, lasts } = body;
+      await deps.lives.rescue(name, { why, key, lasts, by: nameOf(principal) });
+      return viewOf(findMachine(name, deps), deps);
+    },
+  ),
+  operation(
     'POST /v1/machines/:name/call-off',
     {
       access: 'administer',
       takes: 'role',
-      summary: 'Cancels a wipe that has not begun.',
+      summary: 'Cancels a wipe that has not begun, or ends a rescue.',
       answer: lifeView,
     },
     async ({ params }, deps: LifeDeps) => {

@@ -1,7 +1,7 @@
 /** Orders about machines beyond their documents: add, accept, rearm, approve, quarantine. */
 import { z } from 'zod';
 import type { Agents } from '../../agent/serve/agents.ts';
-import { names } from '../../base/body.ts';
+import { names, truth } from '../../base/body.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { Fault } from '../../base/errors.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -10,6 +10,7 @@ import type { QuarantinedMembers } from '../../cluster/change/quarantined-member
 import type { AcceptOptions } from '../../machines/accept.ts';
 import type { Consoles } from '../../machines/console.files.ts';
 import { printable } from '../../machines/identity.ts';
+import type { Replacement } from '../../machines/life/replace.ts';
 import type { KnownMachine } from '../../machines/machine.ts';
 import type { Roster } from '../../machines/roster.ts';
 import { type DataKeys, FILESYSTEM_ID } from '../../pki/data-keys.ts';
@@ -18,6 +19,7 @@ import type { ReasonCode } from '../../pxe/decide/decision.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import { API_VERSION } from '../../resources/kinds.ts';
 import { checkJoins, mayApprove } from '../access.ts';
+import { confirmed } from '../confirmed.ts';
 import { fault, labelledPart, listOf, on, type Parsed, part, time, word } from '../contract/contract.ts';
 import { applied, knownMachine, trust } from '../contract/documents.ts';
 import { findMachine, labelsOf, macOf, placing } from '../find-machine.ts';
@@ -36,6 +38,8 @@ export interface MachineDeps {
    * @throws {MusterError} E_NOT_FOUND, and what applying a document throws
    */
   readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
+  /** See {@link import('../../machines/life/replace.ts').replaceMachine}. */
+  readonly replace: (name: string, by: Replacement) => Promise<KnownMachine>;
   /** See {@link import('../../machines/install-order.ts').orderInstall}. */
   readonly install: (name: string, release: string | undefined) => Promise<KnownMachine>;
   readonly pki: { readonly dataKeys: Pick<DataKeys, 'of' | 'remove'> };
@@ -172,6 +176,29 @@ export const MACHINES = [
     async ({ params, body }, deps: Pick<MachineDeps, 'roster' | 'install'>) => {
       const { name } = findMachine(params.name, deps);
       return machineView(await deps.install(name, body.release));
+    },
+  ),
+  operation(
+    'POST /v1/machines/:name/replace',
+    {
+      access: 'administer',
+      takes: 'second',
+      summary:
+        'Gives a machine the hardware of another one, which was seen and has no document; its name and its place stay.',
+      body: z.strictObject({
+        by: z.string().meta({ description: 'The new machine, as it is listed, or by hardware address.' }),
+        macs: names('Addresses of the new machine besides the one that it booted from.'),
+        keepsDisks: truth('The disks of the old machine are in the new one.'),
+        confirm: z.string().optional().meta({ description: 'The name of the machine, repeated.' }),
+      }),
+      answer: knownMachine,
+    },
+    async ({ params, body }, deps: Pick<MachineDeps, 'roster' | 'replace'>) => {
+      const { name } = findMachine(params.name, deps);
+      confirmed(name, body, 'replace');
+      const { macs, keepsDisks } = body;
+      const by = findMachine(body.by, deps).name;
+      return machineView(await deps.replace(name, { by, macs: macs.map(macOf), keepsDisks }));
     },
   ),
   operation(

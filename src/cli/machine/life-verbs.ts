@@ -48,6 +48,7 @@ export function registerLife(...[machine, io, finish]: Parameters<Register>): vo
   );
   withExamples(back, ['muster machine bring-back node-4', 'let a repaired machine work again']);
 
+  registerReplace(machine, io, finish);
   registerWipes(machine, io, finish);
   const retire = withServer(
     machine
@@ -66,6 +67,58 @@ export function registerLife(...[machine, io, finish]: Parameters<Register>): vo
   withExamples(retire, [
     'muster machine retire node-4 --reason "sold" --unwiped --confirm node-4',
     'retire a machine whose disks are shredded',
+  ]);
+}
+
+/** Registers `replace`. */
+function registerReplace(...[machine, io, finish]: Parameters<Register>): void {
+  const replace = withServer(
+    machine
+      .command('replace')
+      .summary('give a machine the hardware of another one')
+      .description(
+        'Gives a machine the hardware of another one, which has booted once and has no document: a new board, or a whole machine. Name, addresses, profile, cluster and configuration stay; hardware addresses, UUID and serial number become those of the new one. The certificate of the old one ends, unless its disks are in the new one.',
+      )
+      .argument('<old>', 'name of the machine whose hardware is replaced')
+      .argument('<new>', 'the new hardware: its name in the list, or its hardware address')
+      .option('--mac <address...>', 'addresses of the new one besides the one that it booted from')
+      .option('--keep-disks', 'the disks of the old machine are in the new one')
+      .option('--confirm <name>', 'the name of the old machine again'),
+  ).action(async (old: string, by: string, options) =>
+    finish(await (await import('./life.ts')).replace(old, by, options, io)),
+  );
+  withExamples(
+    replace,
+    [
+      'muster machine replace node-4 m-525400aa0009 --confirm node-4',
+      'put a spare machine in the place of a dead one',
+    ],
+    [
+      'muster machine replace node-4 m-525400aa0009 --keep-disks --confirm node-4',
+      'a new board got the disks of the old one',
+    ],
+  );
+}
+
+/** Registers `rescue`. */
+function registerRescue(...[machine, io, finish]: Parameters<Register>): void {
+  const rescue = withServer(
+    machine
+      .command('rescue')
+      .summary('look at a machine by SSH, in a system that writes to no disk')
+      .description(
+        'Lets a machine boot the rescue system once: from memory, with its disks set to read-only, and with SSH for one key. Its BMC restarts it. The boot after it is an ordinary one. A machine whose agent runs is refused: take it out first.',
+      )
+      .argument(...MACHINE)
+      .requiredOption('--reason <text>', 'why; shown wherever the machine is')
+      .requiredOption('--key <file>', 'file with the public key that may log in; - for standard input')
+      .option('--for <duration>', 'how long it lasts at most (default: 4h)'),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./life.ts')).rescue(name, options, io)),
+  );
+  withExamples(rescue, [
+    'muster machine rescue node-4 --reason "does not boot" --key ~/.ssh/id_ed25519.pub',
+    'look at the disks of a machine whose system does not start',
   ]);
 }
 
@@ -91,11 +144,14 @@ function registerWipes(...[machine, io, finish]: Parameters<Register>): void {
     'wipe all disks before a machine is sold',
   ]);
 
+  registerRescue(machine, io, finish);
   const callOff = withServer(
     machine
       .command('call-off')
-      .summary('cancel a wipe that has not begun')
-      .description('Cancels a wipe that the machine has not begun; it stays taken out.')
+      .summary('cancel a wipe that has not begun, or end a rescue')
+      .description(
+        'Cancels a wipe that the machine has not begun; it stays taken out. Ends a rescue: the machine is what it was before.',
+      )
       .argument(...MACHINE),
   ).action(async (name: string, options) =>
     finish(await (await import('./life.ts')).callOff(name, options, io)),

@@ -1,6 +1,8 @@
 /** The verbs of `muster machine` about its life: `life`, `take-out`, `wipe` and the others. */
 import type { Answer } from '../../api/operations.ts';
+import type { Timestamp } from '../../api/times.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
+import { readTexts } from '../documents/sources.files.ts';
 import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
 import { timeText } from '../times.ts';
@@ -31,6 +33,7 @@ function lifeText({
   waits,
   byHand,
   begun,
+  rescue: rescued,
   allows,
   next,
 }: LifeView): string {
@@ -40,14 +43,26 @@ function lifeText({
     ...(waits === undefined ? [] : [`  waits   ${waits}`]),
     ...(byHand ? [`  power   no document names its BMC: ${byHandText(state)}`] : []),
     ...(begun ? ['  wipe    it has begun'] : []),
+    ...(rescued ? rescueLines(rescued) : []),
     `  allows  ${allows.join(', ') || 'nothing'}`,
     `  next    ${next}`,
   ];
   return lines.map((line) => `${line}\n`).join('');
 }
 
+/** How an operator gets into a rescue system, with the key by which ssh knows it. */
+function rescueLines({ until, hostKey, address }: NonNullable<LifeView['rescue']>): readonly string[] {
+  const ends = timeText(until as Timestamp);
+  if (hostKey === undefined || address === undefined)
+    return [`  rescue  until ${ends}; it has not begun yet`];
+  return [
+    `  rescue  until ${ends}: ssh root@${address}`,
+    `  key     for ~/.ssh/known_hosts: ${address} ${hostKey}`,
+  ];
+}
+
 const byHandText = (state: LifeView['state']): string =>
-  state === 'wiping' ? 'restart it by hand, from the network' : 'switch it off by hand';
+  state === 'wiping' || state === 'rescue' ? 'restart it by hand, from the network' : 'switch it off by hand';
 
 interface TakeOutOptions extends ServerOptions {
   readonly reason: string;
@@ -117,12 +132,51 @@ export async function wipe(machine: string, options: WipeOptions, io: Io): Promi
   return EXIT.ok;
 }
 
+interface ReplaceOptions extends ServerOptions {
+  readonly mac?: readonly string[];
+  readonly keepDisks?: boolean;
+  readonly confirm?: string;
+}
+
+/** `muster machine replace`. */
+export async function replace(machine: string, by: string, options: ReplaceOptions, io: Io): Promise<number> {
+  const { mac = [], keepDisks: keepsDisks = false, confirm = '' } = options;
+  const now = await openClient(options, io).ask('POST /v1/machines/:name/replace', {
+    params: { name: machine },
+    body: { by, macs: [...mac], keepsDisks, confirm },
+  });
+  io.out(`machine/${now.name} has the hardware of ${by}\n`);
+  io.err(`It boots as ${now.name} from now on. If a document names its BMC, correct the address there.\n`);
+  return EXIT.ok;
+}
+
+interface RescueOptions extends ServerOptions {
+  readonly reason: string;
+  readonly key: string;
+  readonly for?: string;
+}
+
+/** `muster machine rescue`. */
+export async function rescue(machine: string, options: RescueOptions, io: Io): Promise<number> {
+  const { reason, for: lasts } = options;
+  const [key] = await readTexts([options.key], io.signal);
+  const out = await openClient(options, io).ask('POST /v1/machines/:name/rescue', {
+    params: { name: machine },
+    body: { reason, key: key!.text, ...(lasts !== undefined && { lasts }) },
+  });
+  io.out(`machine/${out.machine} boots the rescue system\n`);
+  io.err(
+    `${out.byHand ? 'It has no BMC: restart it from the network' : 'Its BMC restarts it'}; muster machine life ${out.machine} shows how to log in.\n`,
+  );
+  return EXIT.ok;
+}
+
 /** `muster machine call-off`. */
 export async function callOff(machine: string, options: ServerOptions, io: Io): Promise<number> {
   const out = await openClient(options, io).ask('POST /v1/machines/:name/call-off', {
     params: { name: machine },
   });
-  io.out(`machine/${out.machine} is not wiped; it is ${out.state}\n`);
+  io.out(`machine/${out.machine} is ${out.state}\n`);
   return EXIT.ok;
 }
 

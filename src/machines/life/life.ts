@@ -4,7 +4,15 @@
  */
 
 /** The orders of operators about the life of a machine. */
-export const LIFE_ORDERS = ['take-out', 'bring-back', 'wipe', 'call-off', 'retire'] as const;
+export const LIFE_ORDERS = [
+  'take-out',
+  'bring-back',
+  'rescue',
+  'replace',
+  'wipe',
+  'call-off',
+  'retire',
+] as const;
 export type LifeOrder = (typeof LIFE_ORDERS)[number];
 
 interface LifeRow {
@@ -20,13 +28,26 @@ interface LifeRow {
 export const LIFE = {
   'in-use': {
     about: 'It boots and works as its documents say.',
-    allows: { 'take-out': 'taken-out' },
+    allows: { 'take-out': 'taken-out', rescue: 'rescue', replace: 'in-use' },
     next: 'muster machine take-out NAME --reason WHY',
   },
   'taken-out': {
     about: 'It leaves its cluster and is switched off; its boots are held.',
-    allows: { 'take-out': 'taken-out', 'bring-back': 'in-use', wipe: 'wiping', retire: 'retired' },
+    allows: {
+      'take-out': 'taken-out',
+      'bring-back': 'in-use',
+      rescue: 'rescue',
+      replace: 'taken-out',
+      wipe: 'wiping',
+      retire: 'retired',
+    },
     next: 'muster machine bring-back NAME',
+  },
+  rescue: {
+    about: 'It boots the rescue system once, which writes to no disk, and then is what it was before.',
+    // A machine that was taken out before is that again.
+    allows: { rescue: 'rescue', 'call-off': 'in-use' },
+    next: 'muster machine call-off NAME, or wait for its next boot',
   },
   wiping: {
     about: 'Its disks are wiped at its next boot from the network; it gets nothing else.',
@@ -49,11 +70,20 @@ export const LIFE = {
     next: 'muster delete machine NAME, and accept it again if it is to be used',
   },
 } as const satisfies Readonly<Record<string, LifeRow>>;
-export const LIFE_STATES = ['in-use', 'taken-out', 'wiping', 'wiped', 'wipe-failed', 'retired'] as const;
+export const LIFE_STATES = [
+  'in-use',
+  'taken-out',
+  'rescue',
+  'wiping',
+  'wiped',
+  'wipe-failed',
+  'retired',
+] as const;
 export type LifeState = (typeof LIFE_STATES)[number];
 /** The states that are stored: a machine without one is in use. */
 export const OUT_STATES = [
   'taken-out',
+  'rescue',
   'wiping',
   'wiped',
   'wipe-failed',

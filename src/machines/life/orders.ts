@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { type Clock, pause } from '../../base/clock.ts';
-import { duration } from '../../base/duration.ts';
+import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { apart } from '../../base/rehearsal.ts';
@@ -14,6 +14,8 @@ import type { KnownMachine, Life } from '../machine.ts';
 import { type Member, memberNamed } from '../member.ts';
 import type { Roster } from '../roster.ts';
 import { allowedIn, LIFE, type LifeOrder, type LifeState, nextIn, type OutState } from './life.ts';
+import { afterRescue } from './rescue.ts';
+import { type Rescue, rescueOf } from './rescue-order.ts';
 import { DISK_NAME, type Wipe } from './wipe-order.ts';
 
 /** What an order has to know of other rooms. */
@@ -41,6 +43,8 @@ export interface LifeDeps {
   readonly restart: (machine: string, by: string) => Promise<boolean>;
   /** Why a machine cannot boot the system that wipes; undefined when it can. */
   readonly whyNoWipe: (member: Member) => string | undefined;
+  /** Whether its agent was heard so lately that it runs now. */
+  readonly runs: (machine: string) => boolean;
   /** Ends its certificate: after a wipe, its next key gets a new one. */
   readonly endCertificate: (machine: string) => Promise<void>;
   /** Ends its certificate, and removes the keys of its encrypted disks. */
@@ -75,7 +79,21 @@ export interface Lives {
    * @throws {MusterError} E_NOT_FOUND, E_LIFE, E_USAGE for a disk that no order can name
    */
   wipe(machine: string, order: LifeReason & Pick<Wipe, 'level' | 'disks'>): Promise<KnownMachine>;
-  /** Cancels a wipe that has not begun. @throws {MusterError} E_NOT_FOUND, E_LIFE */
+  /**
+   * Orders that it boots the rescue system once; its BMC restarts it.
+   *
+   * @throws {MusterError} E_NOT_FOUND; E_LIFE when the order does not fit, or while its agent runs;
+   *   E_USAGE for a key or a time that is none
+   */
+  rescue(
+    machine: string,
+    order: LifeReason & { readonly key: string; readonly lasts: string },
+  ): Promise<KnownMachine>;
+  /**
+   * Cancels a wipe that has not begun, or ends a rescue.
+   *
+   * @throws {MusterError} E_NOT_FOUND, E_LIFE
+   */
   callOff(machine: string): Promise<KnownMachine>;
   /**
    * Ends its certificate and its keys, for good.
@@ -151,17 +169,20 @@ export function createLives(deps: LifeDeps): Lives {
     running.set(machine, work);
   };
 
-  const lifeFrom = (state: OutState, { why, by }: LifeReason): Life => ({
-    at: clock.now(),
-    state,
-    text: reasonText(why),
-    by,
-  });
+  /** Restarts a machine from the network, or notes that a person has to. */
+  const restarted = async (member: Member, by: string): Promise<KnownMachine> => {
+    const { life } = member.status;
+    if (!(await deps.restart(member.name, by)) && life) {
+      roster.change(member, { life: { ...life, byHand: true } });
+      await roster.commit([member], []);
+    }
+    return roster.view(member);
+  };
 
   return {
     async takeOut(machine, { drains, ...reason }) {
       const { member, after } = ordered(machine, 'take-out');
-      const life = lifeFrom(after as OutState, reason);
+      const life = lifeFrom(after, reason, clock);
       // A cluster that cannot do without the machine refuses before anything has changed.
       const left = await cluster.leave(machine, drains);
       await become(member, { ...life, leaving: true });
@@ -179,19 +200,20 @@ export function createLives(deps: LifeDeps): Lives {
       checkWipe(deps, member, disks);
       const { serial } = member.status.seen;
       const wipe: Wipe = { id: randomUUID(), level, disks, ...(serial !== undefined && { serial }) };
-      await become(member, { ...lifeFrom(after as OutState, reason), wipe });
+      await become(member, { ...lifeFrom(after, reason, clock), wipe });
       await deps.endCertificate(machine);
-      const { life } = member.status;
-      if (!(await deps.restart(machine, reason.by)) && life) {
-        roster.change(member, { life: { ...life, byHand: true } });
-        await roster.commit([member], []);
-      }
-      return roster.view(member);
+      return restarted(member, reason.by);
+    },
+    async rescue(machine, { key, lasts, ...reason }) {
+      const { member, after } = ordered(machine, 'rescue');
+      checkRescue(deps, member);
+      const rescue = { ...rescueOf({ key, lasts }, clock.now()), ...outBefore(member) };
+      await become(member, { ...lifeFrom(after, reason, clock), rescue });
+      return restarted(member, reason.by);
     },
     async callOff(machine) {
       const { member, after } = ordered(machine, 'call-off');
-      const { wipe: _, byHand: __, ...rest } = notBegun(member);
-      await become(member, { ...rest, state: after as OutState });
+      await become(member, calledOff(member, after, clock.now()));
       return roster.view(member);
     },
     async retire(machine, { unwiped, ...reason }) {
@@ -202,7 +224,7 @@ export function createLives(deps: LifeDeps): Lives {
           `the disks of ${machine} were not wiped; {"unwiped": true} (\`--unwiped\`) says that they are destroyed elsewhere`,
         );
       const { leaving } = member.status.life ?? {};
-      await become(member, { ...lifeFrom(after as OutState, reason), ...(leaving && { leaving }) });
+      await become(member, { ...lifeFrom(after, reason, clock), ...(leaving && { leaving }) });
       await deps.endKeys(machine);
       return roster.view(member);
     },
@@ -235,6 +257,14 @@ export function afterOrder(machine: string, state: LifeState, order: LifeOrder):
 }
 
 /** @throws {MusterError} E_USAGE without a reason */
+const lifeFrom = (state: LifeState, { why, by }: LifeReason, clock: Clock): Life => ({
+  at: clock.now(),
+  state: state as OutState,
+  text: reasonText(why),
+  by,
+});
+
+/** @throws {MusterError} E_USAGE without a reason */
 function reasonText(why: string): string {
   const text = printable(why, MAX_REASON);
   if (text === '')
@@ -252,6 +282,31 @@ function checkWipe(deps: LifeDeps, member: Member, disks: readonly string[]): vo
   for (const disk of disks)
     if (!DISK_NAME.test(disk))
       throw new MusterError('E_USAGE', `"${printable(disk, 64)}" is no serial number or world wide name`);
+}
+
+/** @throws {MusterError} E_LIFE when it cannot be rescued now */
+function checkRescue(deps: LifeDeps, member: Member): void {
+  const { name, status } = member;
+  const why = status.life?.leaving
+    ? `it still leaves its cluster; \`muster machine life ${name}\` shows for what it waits`
+    : deps.runs(name)
+      ? `it runs, because its agent was heard moments ago; \`muster machine take-out ${name} --reason WHY\` empties it first`
+      : deps.whyNoWipe(member);
+  if (why !== undefined) throw new MusterError('E_LIFE', `${name}: ${why}`);
+}
+
+/** That a machine was taken out before it is rescued, which it is again afterwards. */
+function outBefore({ status: { life } }: Member): Pick<Rescue, 'out'> {
+  const out = life?.state === 'taken-out' ? life : life?.rescue?.out;
+  return out ? { out: { text: out.text, by: out.by } } : {};
+}
+
+/** The life of a machine after its wipe or rescue was called off. @throws {MusterError} E_LIFE */
+function calledOff(member: Member, after: LifeState, now: Millis): Life | undefined {
+  const { life } = member.status;
+  if (life?.state === 'rescue') return afterRescue(life, now);
+  const { wipe: _, byHand: __, ...rest } = notBegun(member);
+  return { ...rest, state: after as OutState };
 }
 
 /** The life of a machine whose wipe has not begun. @throws {MusterError} E_LIFE when it has */

@@ -10,6 +10,7 @@ import { type Fault, firstOf, MusterError } from '../../base/errors.ts';
 import { plainAddress } from '../../base/ip.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
+import { endsRescue } from '../../machines/life/rescue.ts';
 import type { Identity } from '../../machines/machine.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { NamedProfile, Selection } from '../../machines/select.ts';
@@ -68,6 +69,7 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
   // The session of a wait in the discovery system is not that of the boot after it.
   const own = named?.session.discovery && member?.entry ? undefined : named;
   const live = sessionOf(context, subject, own, asked, bootMac);
+  if (member !== undefined) endsRescue(context, member, true);
   const prepared = prepare(context, identified, live, asked, member);
   const { verdict } = prepared;
   const fresh = context.decided(subject, live, 'script', asked.network?.name, verdict);

@@ -26,6 +26,7 @@ import {
   ticketed,
 } from './machine-reports.ts';
 import { missingFiles, outlook, wantedImage } from './outlook.ts';
+import { rescueOrder } from './rescuing.ts';
 import { selectionOf } from './selection.ts';
 import { machineTrust } from './trust.ts';
 import { discoveryAnswer, reportsBucket, takeInventory } from './waiting.ts';
@@ -118,6 +119,7 @@ export function createBootService(deps: BootDeps): RunningBootService {
     inventory: (id, text, peer) => takeInventory(context, reports, { id, text, peer }),
     wipeOrder: (session, peer) => wipeOrder(context, session, peer),
     wipeReport: (session, text, peer) => wipeReport(context, { id: session, text, peer }),
+    rescue: (session, text, peer) => rescueOrder(context, { id: session, text, peer }),
     console: (session, form, peer) => takeConsole(context, session, form, peer),
     configurationFiles: (machine, session, baseUrl) =>
       configurationFiles(context, { machine, session, baseUrl }),

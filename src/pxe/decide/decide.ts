@@ -105,7 +105,8 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
         : `They are ${machine.machines.join(', ')}.`,
     );
   if (machine.quarantine !== undefined) return hold('quarantined', machine.quarantine);
-  if (machine.life?.state === 'wiping') return judgeWipe(machine, readiness);
+  if (machine.life?.state === 'wiping') return judgeOrdered(machine, readiness, 'wipes');
+  if (machine.life?.state === 'rescue') return judgeOrdered(machine, readiness, 'rescues');
   if (machine.life) return hold('not_in_use', `It is ${machine.life.state}: ${machine.life.text}`);
   const { selection } = machine;
   if (selection.kind === 'none')
@@ -188,21 +189,21 @@ function judgeUnknown(
   return { kind: 'discovery', image: discovery, reason: reason('discovers') };
 }
 
-/** Decides what a machine gets whose disks are to be wiped. */
-function judgeWipe(
+/** Decides what a machine gets that is ordered to boot the discovery system. */
+function judgeOrdered(
   { discovery, bootsWithoutReady, alive }: Extract<Recognised, { kind: 'known' }>,
   { image, arch }: Readiness,
+  code: 'wipes' | 'rescues',
 ): Verdict {
   if (alive) return hold('alive');
-  if (discovery === undefined)
-    return hold('not_in_use', 'It is to be wiped, and its network names no discovery system.');
+  if (discovery === undefined) return hold('not_in_use', `${REASONS[code]} Its network names none.`);
   if (bootsWithoutReady >= BOOT_LIMIT) return hold('boot_loop', `(${bootsWithoutReady} boots)`);
   if (image !== undefined) {
     if ('missing' in image) return hold('image_missing', image.missing);
     if (arch !== undefined && arch !== image.arch)
       return hold('arch_mismatch', `(image ${discovery}: ${image.arch}, machine: ${arch})`);
   }
-  return { kind: 'discovery', image: discovery, reason: reason('wipes') };
+  return { kind: 'discovery', image: discovery, reason: reason(code) };
 }
 
 /** What the DHCP decision depends on. */
@@ -260,6 +261,7 @@ export function decide(asked: BootFacts): BootDecision {
 function load(facts: BootFacts, code: ReasonCode): BootDecision {
   const found = loaderFor(facts.archCode ?? supposedArch(facts), {
     installed: facts.installed,
+    leaves: facts.verdict.kind === 'disk',
     fromIpxe: facts.stage === 'ipxe' || facts.stage === 'ipxe-tftp',
     override: facts.loaderOverride,
   });
@@ -339,6 +341,8 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
       return 'set dhcp.mode of the Network document';
     case 'home_unfit':
       return 'correct home or image of the profile (muster image add NAME --disk FILE makes an image of a disk)';
+    case 'rescues':
+      return `muster machine call-off ${subject} ends that`;
     case 'boots_profile':
     case 'wipes':
     case 'installs':

@@ -6,6 +6,7 @@ import { duration, millis } from '../../base/duration.ts';
 import { plainAddress } from '../../base/ip.ts';
 import { TokenBucket } from '../../base/token-bucket.ts';
 import { readInventory } from '../../machines/inventory.ts';
+import { endsRescue } from '../../machines/life/rescue.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import { isDiskImage } from '../assets/assets.ts';
@@ -42,10 +43,12 @@ export function discoveryAnswer(context: BootContext, id: string): DiscoveryAnsw
     const due = reported === undefined || clock.monotonic() - reported >= REPORT_EVERY;
     return { do: due ? 'report' : 'wait', name: machine };
   }
-  if (member?.status.life !== undefined) {
+  if (member !== undefined) endsRescue(context, member, false);
+  const { state } = member?.status.life ?? {};
+  if (member !== undefined && state !== undefined) {
     if (!sessions.isLive(live)) return { do: 'gone' };
-    wipes(context, live, member);
-    return { do: member.status.life.state === 'wiping' ? 'wipe' : 'off', name: machine };
+    works(context, live, member);
+    return { do: state === 'wiping' ? 'wipe' : state === 'rescue' ? 'rescue' : 'off', name: machine };
   }
   if (live.session.closed === undefined) {
     sessions.close(live, 'superseded');
@@ -66,8 +69,8 @@ function heard({ roster, events }: BootContext, live: LiveSession, member: Membe
   events.record({ kind: 'machine.waits', subject: member.name, session: live.session.id });
 }
 
-/** Notes that a machine which is out of use is in the discovery system. */
-function wipes({ roster }: BootContext, live: LiveSession, member: Member): void {
+/** Notes that a machine which is wiped or rescued is in the discovery system. */
+function works({ roster }: BootContext, live: LiveSession, member: Member): void {
   roster.sessions.touch(live);
   roster.see(member, {});
   if (live.session.steps.some(({ step }) => step === 'kernel')) return;

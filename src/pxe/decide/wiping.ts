@@ -38,7 +38,9 @@ export async function wipeOrder(context: BootContext, id: string, peer: string):
   if (found === undefined) return 'refused';
   const { live, member, life, wipe } = found;
   if (!wipe.begun) {
-    context.roster.change(member, { life: { ...life, wipe: { ...wipe, begun: true } } });
+    // It is on, and switches itself off afterwards: nobody has to do that by hand any more.
+    const { byHand: _, ...rest } = life;
+    context.roster.change(member, { life: { ...rest, wipe: { ...wipe, begun: true } } });
     context.events.record({
       kind: 'machine.life',
       subject: member.name,

@@ -67,7 +67,7 @@ export const MACHINE_ROUTES = {
     method: 'GET',
     path: '/boot/:session/wait',
     about:
-      'What a machine in the discovery system does: wait, report (its inventory), wipe, install, reboot or off, and its name.',
+      'What a machine in the discovery system does: wait, report (its inventory), wipe, rescue, install, reboot or off, and its name.',
   },
   install: {
     method: 'POST',
@@ -99,6 +99,12 @@ export const MACHINE_ROUTES = {
     method: 'POST',
     path: '/boot/:session/wiped',
     about: 'What a machine wiped and read back, as lines of text; at most 32 KiB.',
+  },
+  rescue: {
+    method: 'POST',
+    path: '/boot/:session/rescue',
+    about:
+      'The public key of the SSH server of a rescue system. The answer: who may log in and for how long, as lines of text.',
   },
   asset: {
     method: 'GET',

@@ -31,6 +31,7 @@ export interface ServeDeps {
     | 'inventory'
     | 'wipeOrder'
     | 'wipeReport'
+    | 'rescue'
     | 'install'
     | 'installList'
     | 'installExtent'
@@ -124,6 +125,8 @@ export async function serve(
       return send(response, await wipeOrder(params.session!, context));
     case 'wipeReport':
       return send(response, await wipeReport(params.session!, request, response, context));
+    case 'rescue':
+      return send(response, await rescue(params.session!, request, response, context));
     case 'asset':
       return asset(params.sha256!, request, response, context);
     case 'loader':
@@ -258,6 +261,24 @@ async function wipeReport(
   return kept === 'unreadable'
     ? textAnswer(400, 'E_USAGE: no report of a wipe.')
     : textAnswer(409, 'not kept: the boot session or the address is another one');
+}
+
+/** Octets of a line with the public key of an SSH server. */
+const MAX_KEY_OCTETS = 1024;
+
+async function rescue(
+  session: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: ServeContext,
+): Promise<Answer> {
+  const body = await readBody(request, MAX_KEY_OCTETS);
+  if (body === undefined) return tooLarge(response, 'a public key', MAX_KEY_OCTETS);
+  const answer = await context.boot.rescue(session, body, context.peer);
+  if (answer === 'unreadable') return textAnswer(400, 'E_USAGE: no key of an SSH server.');
+  return answer === 'refused'
+    ? textAnswer(404, 'E_NOT_FOUND: nobody is let in by this boot session.')
+    : textAnswer(200, answer.text);
 }
 
 async function install(

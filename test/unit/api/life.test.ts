@@ -1,12 +1,16 @@
 /** The life of a machine through the command line: out of use, back, retired. */
+import fs from 'node:fs';
+import path from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { seconds, toMillis } from '../../../src/base/duration.ts';
+import type { Mac } from '../../../src/base/mac.ts';
 import { bmcsOf, MemoryBmc } from '../bmc/memory.ts';
 import { run } from '../cli/run.ts';
 import { DOCUMENTS, openWorld, type World } from './world.ts';
 
 const FILESYSTEM = '8a2b6f8e-0000-4000-8000-000000000001';
-const ALL = `${DOCUMENTS}---
+const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIcNAMZZfRiAAhyBYI15Jz0+Zzx28DEptsF4c2liEcP2';
+const ALL = `${DOCUMENTS.replace('  subnet:', '  discovery: {image: small}\n  subnet:')}---
 apiVersion: muster/v1
 kind: Machine
 metadata: {name: m1}
@@ -16,6 +20,18 @@ spec:
   bmc: {address: 10.78.0.1, credentials: {user: muster, password: {valueFrom: {secret: bmc, key: password}}}}
 `;
 
+const M2 = {
+  apiVersion: 'muster/v1',
+  kind: 'Machine',
+  metadata: { name: 'm2' },
+  spec: {
+    macs: ['52:54:00:bb:00:02'],
+    uuid: '11111111-2222-4333-8444-555555555555',
+    serial: 'OLD-1',
+    profile: 'worker',
+    addresses: ['10.77.0.12'],
+  },
+};
 let world: World;
 let bmc: MemoryBmc;
 let passing: NodeJS.Timeout;
@@ -43,7 +59,7 @@ test('a machine that is taken out is switched off by its BMC, held at its boot, 
   expect(explained).toMatch(/next: muster machine bring-back m1/);
   expect(explained).not.toContain('\u001b');
   expect((await muster('machine', 'life', 'm1')).out).toMatch(
-    /m1 is taken-out\.[\s\S]*allows +take-out, bring-back, wipe, retire/,
+    /m1 is taken-out\.[\s\S]*allows +take-out, bring-back, rescue, replace, wipe, retire/,
   );
   expect((await muster('events', 'm1')).out).toMatch(/machine\.life/);
 
@@ -51,7 +67,9 @@ test('a machine that is taken out is switched off by its BMC, held at its boot, 
   expect((await muster('machine', 'life', 'm1')).out).toMatch(/m1 is in-use\./);
   expect((await muster('explain', 'm1')).out).not.toMatch(/not_in_use/);
   const again = await muster('machine', 'bring-back', 'm1');
-  expect(again.err).toMatch(/m1 is in-use, which allows take-out, not bring-back.*\(E_LIFE\)/);
+  expect(again.err).toMatch(
+    /m1 is in-use, which allows take-out, rescue, replace, not bring-back.*\(E_LIFE\)/,
+  );
 });
 
 test('a machine without a BMC is held as well, and a person is told to switch it off', async () => {
@@ -59,6 +77,66 @@ test('a machine without a BMC is held as well, and a person is told to switch it
   await vi.waitFor(async () =>
     expect((await muster('machine', 'life', 'node-1')).out).toMatch(/switch it off by hand/),
   );
+});
+
+test('a machine that is silent is rescued by its BMC, with one key; one that runs is refused', async () => {
+  const key = path.join(world.directory, 'key.pub');
+  fs.writeFileSync(key, `${KEY}\n`);
+  const rescue = (...more: string[]) =>
+    muster('machine', 'rescue', 'm1', '--reason', 'dead', '--key', key, ...more);
+  expect((await rescue('--for', '40h')).err).toMatch(/at most 24h/);
+  expect((await rescue()).out).toBe('machine/m1 boots the rescue system\n');
+  await vi.waitFor(() => expect(bmc.did).toContain('cycle'));
+  expect((await muster('machine', 'life', 'm1')).out).toMatch(
+    /m1 is rescue\.[\s\S]*rescue +until .*; it has not begun yet[\s\S]*allows +rescue, call-off/,
+  );
+  expect((await muster('machine', 'call-off', 'm1')).out).toBe('machine/m1 is in-use\n');
+  fs.writeFileSync(key, 'no key\n');
+  expect((await rescue()).err).toMatch(/the key: not an OpenSSH public key/);
+  fs.writeFileSync(key, KEY);
+  world.roster.heartbeats.beat('m1', { bootId: 'b', address: '10.77.0.11' });
+  expect((await rescue()).err).toMatch(/its agent was heard moments ago.*E_LIFE/);
+});
+
+/** A machine that boots for the first time. */
+const seen = (mac: string, uuid: string) =>
+  world.roster.discover({ bootMac: mac as Mac, macs: [mac as Mac], uuid, serial: 'NEW-7' })!.name;
+
+test('a machine gets the hardware of another one: it keeps name and place, and the old one is a stranger', async () => {
+  await world.client.call('POST', '/v1/apply', {
+    body: JSON.stringify(M2),
+  });
+  const old = world.roster.get('m2')!;
+  world.roster.change(old, {
+    install: { at: world.clock.now(), state: 'installed', disk: 'D' },
+    bootsWithoutReady: 5,
+  });
+  const by = seen('52:54:00:bb:00:09', '7a3f6c1e-2b4d-4e5f-8a9b-0c1d2e3f4a5b');
+  const replace = (...more: string[]) => muster('machine', 'replace', 'm2', by, ...more);
+  expect((await replace()).err).toMatch(/repeat its name/);
+  expect((await muster('machine', 'replace', 'm2', 'm1', '--confirm', 'm2')).err).toMatch(
+    /m1 has a document of its own.*E_CONFLICT/,
+  );
+  world.roster.heartbeats.beat('m2', { bootId: 'b', address: '10.77.0.12' });
+  expect((await replace('--confirm', 'm2')).err).toMatch(/its agent was heard moments ago.*E_LIFE/);
+  world.roster.heartbeats.forget('m2');
+  const kept = await replace('--keep-disks', '--confirm', 'm2');
+  expect(kept).toMatchObject({ code: 0, out: `machine/m2 has the hardware of ${by}\n` });
+  expect(world.roster.get('m2')).toMatchObject({
+    entry: {
+      document: {
+        spec: { macs: ['52:54:00:bb:00:09'], serial: 'NEW-7', profile: 'worker', addresses: ['10.77.0.12'] },
+      },
+    },
+    status: { bootsWithoutReady: 0, install: { state: 'installed' } },
+  });
+  expect(world.roster.get(by)).toBeUndefined();
+  expect(world.roster.byMac('52:54:00:bb:00:02' as Mac)).toBeUndefined();
+  expect((await muster('events', 'm2')).out).toMatch(/machine\.replaced/);
+  // Without its disks, what was installed there is gone.
+  const another = seen('52:54:00:bb:00:0a', '7a3f6c1e-2b4d-4e5f-8a9b-0c1d2e3f4a5c');
+  expect((await muster('machine', 'replace', 'm2', another, '--confirm', 'm2')).code).toBe(0);
+  expect(world.roster.get('m2')!.status).not.toHaveProperty('install');
 });
 
 test('retiring needs the name and a word about the disks, and ends the keys of its disks', async () => {

@@ -52,6 +52,7 @@ interface Asked {
   readonly previewOnly?: true;
 }
 
+const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIcNAMZZfRiAAhyBYI15Jz0+Zzx28DEptsF4c2liEcP2';
 const confirm = { confirm: 'one' };
 const noChange = { would: 'E_CHANGE' };
 const SA = { kind: 'rotation', keysets: ['sa'] };
@@ -129,6 +130,8 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
     { json: { confirm: 'node-1', reason: 'x', level: 'tables' }, would: 'E_LIFE' },
   ],
   ['POST /v1/machines/node-1/call-off', { would: 'E_LIFE' }],
+  ['POST /v1/machines/node-1/replace', { json: { by: 'node-1', confirm: 'node-1' }, would: 'E_CONFLICT' }],
+  ['POST /v1/machines/node-1/rescue', { json: { reason: 'x', key: KEY }, would: 'E_LIFE' }],
   ['POST /v1/machines/node-1/retire', { json: { confirm: 'node-1', reason: 'x' }, would: 'E_LIFE' }],
   ['POST /v1/machines/node-1/bring-back', { would: 'put machine/node-1' }],
   ['PUT /v1/assets/SHA256', { text: FILE, would: 'put asset/SHA256' }],

@@ -40,6 +40,8 @@ describe('completion offers', () => {
         'quarantine',
         'rearm',
         'release',
+        'replace',
+        'rescue',
         'retire',
         'take-out',
         'timeline',

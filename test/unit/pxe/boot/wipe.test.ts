@@ -31,7 +31,7 @@ const row = (result = 'done', code = 'done', numbers = '1000\t64\t0\t64', serial
 async function wiping(disks: readonly string[] = []): Promise<{ w: World; id: string }> {
   const w = await world([WIPING, DISCOVERY, IMAGE, WORKER, machine('node-1', [MAC1])]);
   const wipe = { id: 'w1', level: 'overwrite', disks, serial: 'RACK7' } as const;
-  const life: Life = { at: w.clock.now(), state: 'wiping', text: 'sold', by: 'ada', wipe };
+  const life: Life = { at: w.clock.now(), state: 'wiping', text: 'sold', by: 'ada', byHand: true, wipe };
   w.roster.change(w.roster.get('node-1')!, { life });
   const { decision, session } = await w.powerOn(MAC1);
   expect(decision).toMatchObject({ kind: 'discovery', reason: { code: 'wipes' } });
@@ -61,6 +61,8 @@ test('a wipe that is proved is kept as a certificate, and the machine is switche
   await w.boot.wipeOrder(id, PEER);
   expect(await w.boot.wipeReport(id, row(), PEER)).toBe('kept');
   expect(lifeOf(w)).toMatchObject({ state: 'wiped' });
+  // It switches itself off.
+  expect(lifeOf(w)).not.toHaveProperty('byHand');
   expect(w.boot.waits(id)).toEqual({ do: 'off', name: 'node-1' });
   const { records } = await w.store.list('wipe/node-1/');
   expect(records.map(({ value }) => readCertificate(value))).toEqual([

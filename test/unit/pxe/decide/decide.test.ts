@@ -181,6 +181,15 @@ describe('the answer to DHCP', () => {
           'loader',
         );
   });
+
+  it('a machine that only leaves to its disk gets a loader that returns to the firmware', () => {
+    const verdict = { kind: 'disk', reason: { code: 'installed', text: '' } } as const;
+    const given = (archCode: number, ...files: string[]) =>
+      decide({ ...facts({ archCode, verdict }), installed: (name) => files.includes(name) });
+    expect(given(7, 'ipxe.efi', 'snponly.efi')).toMatchObject({ loader: 'snponly.efi' });
+    expect(given(7, 'ipxe.efi')).toMatchObject({ loader: 'ipxe.efi' });
+    expect(given(0, 'undionly.kpxe', 'ipxe.pxe')).toMatchObject({ loader: 'undionly.kpxe' });
+  });
 });
 
 describe('loaders', () => {

@@ -86,6 +86,7 @@ export async function rig(
     inventory: async () => 'refused',
     wipeOrder: async () => 'refused',
     wipeReport: async () => 'refused',
+    rescue: async () => 'refused',
     install: async () => ({ do: 'gone' }),
     installList: async () => undefined,
     installExtent: async () => undefined,
