@@ -64,6 +64,7 @@ install -d -m 0755 "$destdir/etc/default"
 install -d "$systemd/system" "$systemd/system-generators"
 install -d "$destdir/usr/lib/sysusers.d" "$destdir/usr/lib/tmpfiles.d"
 for unit in muster.service muster-judge.socket muster-judge@.service \
+  muster-address.socket muster-address@.service \
   muster-signer.service muster-signer.socket muster-signer-operator.socket; do
   sed "s#/usr/bin/muster#$prefix/bin/muster#; s#/usr/lib/muster#$prefix/lib/muster#g" \
     "systemd/$unit" >"$staging/$unit"

@@ -1,7 +1,8 @@
 /** The server: opens what it knows, answers machines, agents and operators, and ends in order. */
 import { isatty } from 'node:tty';
-import { systemClock } from './base/clock.ts';
-import type { MusterError } from './base/errors.ts';
+import { pause, systemClock } from './base/clock.ts';
+import { millis } from './base/duration.ts';
+import { MusterError } from './base/errors.ts';
 import { HostClock } from './base/host-clock.ts';
 import { createMetrics } from './base/metrics.ts';
 import { connectServiceManager } from './base/notify.files.ts';
@@ -14,9 +15,17 @@ import { type CloseListener, createBoot } from './wiring/boot.ts';
 import { followClock } from './wiring/clock.ts';
 import { openClusters } from './wiring/clusters.ts';
 import { daemonOf, keepMemorySmall } from './wiring/daemon.ts';
+import { tellTakeOver } from './wiring/hosts.ts';
 import { listenToOperators } from './wiring/operators.ts';
 import { amongHosts } from './wiring/outside.files.ts';
 import { openState } from './wiring/state.ts';
+
+/** A hand-over waits so long until nothing is sent to machines, and looks so often. */
+const FINISH_MS = millis(10_000);
+const LOOK_MS = millis(50);
+/** Then the listeners have so long for their last answers: nobody answers machines meanwhile. */
+const LAST_ANSWERS_MS = 200;
+const NEVER = new AbortController().signal;
 
 /**
  * Runs until SIGTERM or SIGINT. SIGHUP reads documents and loader directories again; but when
@@ -40,6 +49,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const outside = amongHosts(options, {
     signal: stopping.signal,
     standsBy: (acting) => void manager.ready(`stands by for ${acting}`),
+    handOver: () => void handOver(),
     stop: leave,
   });
   const common = { clock, log, metrics, signal: stopping.signal, systemCalls, outside };
@@ -55,6 +65,17 @@ export async function serve(options: ServeOptions): Promise<void> {
     log.error({ code: error.code }, `this host stops at once: ${error.message}`);
     leave();
   };
+  /** Downloads and requests of machines that are under way. */
+  let active = (): number => 0;
+  let closeWithinMs = Number.POSITIVE_INFINITY;
+  /** Ends once no machine is in the middle of something, or that takes too long. */
+  async function handOver(): Promise<void> {
+    log.info({}, 'this host hands over to another one');
+    for (let left: number = FINISH_MS; left > 0 && active() > 0; left -= LOOK_MS)
+      await pause(systemClock, LOOK_MS, stopping.signal);
+    closeWithinMs = LAST_ANSWERS_MS;
+    ended.reject(new MusterError('E_HOST_NOT_ACTING', 'it handed over, as an operator ordered'));
+  }
   // The part that was opened last is closed first, also when starting fails half-way.
   const closing = new AsyncDisposableStack();
   closing.defer(() => log.flush());
@@ -62,6 +83,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   try {
     const state = await openState(options, common, closing, broken);
     closing.defer(await followClock(common, state));
+    await state.held.settled;
     const boot = createBoot(options, common, state, closing);
     // Set before the first listener opens, because a client that got an answer may stop the server.
     for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => ended.resolve());
@@ -70,19 +92,24 @@ export async function serve(options: ServeOptions): Promise<void> {
     const opened = (close: CloseListener): void => void listeners.push(close);
     closing.defer(async () => {
       stopping.abort();
-      await Promise.all(listeners.map((close) => close()));
+      const closed = Promise.all(listeners.map((close) => close()));
+      if (closeWithinMs === Number.POSITIVE_INFINITY) await closed;
+      else await Promise.race([closed, pause(systemClock, millis(closeWithinMs), NEVER)]);
     });
     const clusters = await openClusters(options, common, state, boot, closing);
     // A boot host whose store continues elsewhere answers no machine.
     const serves = state.life.state !== 'superseded';
     if (serves) await clusters.listen(opened);
-    const { httpPort } = serves ? await boot.listen(opened) : { httpPort: undefined };
+    const listening = serves ? await boot.listen(opened) : undefined;
+    if (listening) active = listening.active;
     const ofMachines = [...listeners];
     state.life.onSuperseded(() => void Promise.all(ofMachines.map((close) => close())));
     const daemon = daemonOf(common, state, boot);
     void keepMemorySmall(common);
     await listenToOperators(options, common, state, boot, clusters, daemon, opened);
-    log.info({ http: httpPort, socket: options.socket, sockets: boot.sockets }, 'listening');
+    outside.hosts.loaded();
+    tellTakeOver(common, state);
+    log.info({ http: listening?.httpPort, socket: options.socket, sockets: boot.sockets }, 'listening');
 
     const ready = (): Promise<void> => {
       const status = daemon.summary();

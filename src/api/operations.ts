@@ -21,6 +21,7 @@ import { CREDENTIALS } from './operations/credentials.ts';
 import { DOCUMENTS, DOCUMENTS_BY_KIND } from './operations/documents.ts';
 import { EVENTS } from './operations/events.ts';
 import { EXPLAIN } from './operations/explain.ts';
+import { HOSTS } from './operations/hosts.ts';
 import { INVENTORY } from './operations/inventory.ts';
 import { MACHINE_LIVES } from './operations/life.ts';
 import { LOG_IN } from './operations/log-in.ts';
@@ -86,6 +87,7 @@ export const OPERATIONS = [
   ...PASSKEYS,
   ...INDEX,
   ...BOOT_HOST,
+  ...HOSTS,
   ...PENDING,
   ...EVENTS,
   ...MACHINES,

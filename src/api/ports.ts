@@ -2,7 +2,7 @@
  * The ports, sockets and paths that Muster opens or connects to, their clients, and how to turn
  * them off. docs/ports.md is generated from this table.
  */
-import { DEFAULT_SOCKET, JUDGE_SOCKET, OPERATORS_GROUP } from '../base/paths.ts';
+import { ADDRESS_SOCKET, DEFAULT_SOCKET, JUDGE_SOCKET, OPERATORS_GROUP } from '../base/paths.ts';
 
 export interface Port {
   readonly where: string;
@@ -61,6 +61,20 @@ export const PORTS: readonly Port[] = [
     who: 'Muster itself, when a Cluster changes',
     what: 'Starts a program of a cluster, confined, and says whether it takes its values.',
     off: '`systemctl mask --now muster-judge.socket`',
+  },
+  {
+    where: `unix socket ${ADDRESS_SOCKET} of the package, mode 0660`,
+    protocol: 'lines of text',
+    who: 'Muster itself, with `--boot-address`',
+    what: 'Puts the boot addresses of /etc/default/muster, and no others, on their interfaces while this host acts.',
+    off: 'no `MUSTER_BOOT_ADDRESS`',
+  },
+  {
+    where: 'ARP, on interfaces with a boot address',
+    protocol: 'ARP requests',
+    who: 'the unit muster-address@.service, or a child of a server that is root',
+    what: 'Asks whether the boot address is free, announces it, and answers who else announces it.',
+    off: 'no `--boot-address`',
   },
   {
     where: 'unix socket /run/muster-signer/server.sock of the package, mode 0660',

@@ -22,6 +22,10 @@ export interface ReadinessFacts {
   readonly agentsFault: string | undefined;
   /** Why the store does not serve; undefined while it does. */
   readonly lifeFault?: string | undefined;
+  /** The hosts that share the store; undefined when it is not shared. */
+  readonly hosts?: Readiness['checks'][number] | undefined;
+  /** What is wrong with the boot addresses. */
+  readonly addressFaults?: readonly string[];
   /** Why the host's clock is in doubt; undefined while it is proved. */
   readonly clockDoubt?: string | undefined;
   /** Faults of networks and documents. */
@@ -61,6 +65,8 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
       { name: 'event journal', ok: !facts.journalFailing },
       { name: 'security log', ok: !facts.securityLogFailing },
       ...(agentsFault === undefined ? [] : [{ name: "agents' listener", ok: false, detail: agentsFault }]),
+      ...(facts.hosts === undefined ? [] : [facts.hosts]),
+      ...(facts.addressFaults ?? []).map((detail) => ({ name: 'boot address', ok: false, detail })),
       ...(facts.clockDoubt === undefined ? [] : [{ name: 'clock', ok: false, detail: facts.clockDoubt }]),
       ...facts.faults.map(({ code, message }) => ({ name: code, ok: false, detail: message })),
     ],

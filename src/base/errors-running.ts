@@ -24,6 +24,12 @@ export const RUNNING_ERRORS = {
     http: 409,
     fix: 'See `muster pki status`: agents renew certificates of their machines, so look whether the machine is heard; a CA has to be rotated.',
   },
+  E_NO_STANDBY: {
+    title: 'No other boot host could take over.',
+    who: 'operator',
+    http: 409,
+    fix: 'Start `muster serve` with the same store on another host, wait until `muster host list` shows it as standby, then order it again.',
+  },
   E_CLOCK: {
     title: "The boot host's clock is in doubt.",
     who: 'operator',

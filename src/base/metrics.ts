@@ -204,6 +204,16 @@ export const METRICS = {
     help: 'When the CA or certificate of this kind that is to be renewed and ends first ends, in seconds since 1970; 0 when there is none any more. The scope is a cluster or `muster`.',
     labels: ['scope', 'what'],
   },
+  muster_boot_hosts: {
+    type: 'gauge',
+    help: 'Hosts that share the store, by what they do: acting, standby or silent.',
+    labels: ['state'],
+  },
+  muster_take_over_milliseconds: {
+    type: 'gauge',
+    help: 'Milliseconds in which nobody answered when this host took over: from the end of the other one’s lease until this one answered; 0 when it did not take over.',
+    labels: [],
+  },
   muster_clock_doubted: {
     type: 'gauge',
     help: "1 while the boot host's clock is in doubt, so that nothing is issued, else 0.",

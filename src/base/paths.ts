@@ -6,6 +6,8 @@ export const DEFAULT_SOCKET = '/run/muster/muster.sock';
 
 /** Where the package's unit listens that runs programs of clusters. */
 export const JUDGE_SOCKET = '/run/muster-judge.sock';
+/** Where the package's unit listens that holds the boot addresses. */
+export const ADDRESS_SOCKET = '/run/muster-address.sock';
 /** The group whose members may use the operators' socket. */
 export const OPERATORS_GROUP = 'muster';
 

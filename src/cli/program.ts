@@ -19,6 +19,7 @@ import { registerDoctor } from './doctor/verbs.ts';
 import { registerDocuments } from './documents/verbs.ts';
 import { registerEvents } from './events/verbs.ts';
 import { registerExplain } from './explain/verbs.ts';
+import { registerHosts } from './host/verbs.ts';
 import { registerImage } from './image/verbs.ts';
 import { registerImport } from './import/verbs.ts';
 import { EXIT, type Io } from './io.ts';
@@ -51,7 +52,16 @@ const TREE: readonly (readonly [heading: string, ...registers: readonly Register
   ],
   ['Clusters:', registerCluster, registerChange, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab, registerSim],
-  ['Server:', registerServer, registerSigner, registerDoctor, registerBackup, registerStore, registerAudit],
+  [
+    'Server:',
+    registerServer,
+    registerHosts,
+    registerSigner,
+    registerDoctor,
+    registerBackup,
+    registerStore,
+    registerAudit,
+  ],
   ['Operators:', registerLogin],
   ['Other:', registerCompletion, registerHelp],
 ];

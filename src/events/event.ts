@@ -68,6 +68,8 @@ export const EVENT_KINDS = {
   'machine.install':
     'A machine installs a system on its disk: which step began or ended; the reason says why it does not go on.',
   'machine.conflict': 'Two machines claim one identity.',
+  'host.take-over':
+    'This boot host acts after another one; the reason says why that one ceased, the fields how long nobody answered.',
   'clock.doubted':
     "The boot host's clock is in doubt; the reason says which other clocks disagree. Nothing is issued, rotated or deleted meanwhile.",
   'clock.proved': "The boot host's clock is right again, as other clocks show.",

@@ -2,6 +2,7 @@
 import type { Clock } from '../base/clock.ts';
 import { millis } from '../base/duration.ts';
 import type { Fault } from '../base/errors.ts';
+import type { Ipv4 } from '../base/ipv4.ts';
 import type { Log } from '../base/log.ts';
 import type { Catalog } from '../resources/catalog.ts';
 import type { ServedNetwork } from './network.ts';
@@ -27,6 +28,8 @@ export function followNetworks(options: {
   readonly catalog: Catalog;
   readonly addresses: () => readonly HostAddress[];
   readonly interfaces: readonly string[];
+  /** The boot addresses, which networks are served by. */
+  readonly preferred?: readonly Ipv4[];
   /**
    * The kernel's present index of an interface. Sockets are bound to the index, not to the name.
    */
@@ -56,6 +59,7 @@ export function followNetworks(options: {
       documents: catalog.list('Network'),
       addresses: options.addresses(),
       interfaces: options.interfaces,
+      ...(options.preferred && { preferred: options.preferred }),
       httpPort: options.httpPort,
     });
     // Compared as text, so that the array is replaced only when its content changes: callers

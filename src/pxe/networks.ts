@@ -34,6 +34,8 @@ export function joinNetworks(options: {
   readonly documents: readonly Entry<'Network'>[];
   readonly addresses: readonly HostAddress[];
   readonly interfaces?: readonly string[];
+  /** Addresses by which a network is served rather than by others of its interface. */
+  readonly preferred?: readonly Ipv4[];
   /** Interfaces that were deleted and created again since Muster opened its sockets on them. */
   readonly remade?: readonly string[];
   readonly httpPort: number;
@@ -43,7 +45,8 @@ export function joinNetworks(options: {
   for (const { document, origin } of options.documents) {
     const { name } = document.metadata;
     const { spec } = document;
-    const found = reachable(locate(spec, options.addresses, options.interfaces), options.remade ?? []);
+    const place = locate(spec, options.addresses, options.interfaces, options.preferred ?? []);
+    const found = reachable(place, options.remade ?? []);
     if ('fault' in found) {
       faults.push({
         code: 'E_NETWORK_UNSERVED',
@@ -78,6 +81,7 @@ function locate(
   spec: NetworkSpec,
   addresses: readonly HostAddress[],
   interfaces: readonly string[] | undefined,
+  preferred: readonly Ipv4[],
 ): Place | { readonly fault: string } {
   const subnet: Cidr = cidr(spec.subnet);
   const listening = (name: string) => interfaces === undefined || interfaces.includes(name);
@@ -95,7 +99,10 @@ function locate(
     return {
       fault: `interface ${inside[0]!.interface} is attached to ${spec.subnet}, but Muster does not listen on it; add --interface ${inside[0]!.interface}`,
     };
-  const chosen = attached.find((one) => one.address === wanted) ?? attached[0];
+  const chosen =
+    attached.find((one) => one.address === wanted) ??
+    attached.find((one) => preferred.includes(one.address)) ??
+    attached[0];
   if (chosen) {
     const several = new Set(attached.map((one) => one.interface));
     if (several.size > 1 && spec.interface === undefined)

@@ -6,16 +6,21 @@
  * key. So no other host can write in between, a transaction that is sent twice is carried out once,
  * and what became of one whose answer was lost can be read.
  */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { systemClock } from '../base/clock.ts';
 import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Metrics } from '../base/metrics.ts';
 import { isRehearsal } from '../base/rehearsal.ts';
-import { type Acting, holderOf, startActing } from './etcd/acting.socket.ts';
+import { type Acting, holderOf, type Leaving, startActing, type TakeOver } from './etcd/acting.socket.ts';
 import type { Input, Message } from './etcd/api.ts';
 import { checkMembers } from './etcd/fitness.socket.ts';
+import { Following, type Records } from './etcd/following.socket.ts';
+import type { HostSeen } from './etcd/hosts.ts';
 import { Keyspace } from './etcd/keyspace.ts';
 import { Members, type MembersOptions } from './etcd/members.socket.ts';
+import { Presence, type PresenceOptions } from './etcd/presence.socket.ts';
 import { conflictsOf, resultIn, txnOf } from './etcd/transaction.ts';
 import { watchRange } from './etcd/watch.socket.ts';
 import { checkWrites } from './limits.ts';
@@ -29,6 +34,11 @@ export interface EtcdStoreOptions extends MembersOptions {
   readonly prefix: string;
   /** Name of this host, as other hosts show it. */
   readonly host: string;
+  /**
+   * What the hosts are told of this one while it stands by and acts. Undefined: it is no boot host,
+   * and waits for none.
+   */
+  readonly about: { readonly version: string; readonly addresses: () => readonly string[] } | undefined;
   readonly metrics: Metrics;
   /** Ends the wait for the turn to act. */
   readonly signal: AbortSignal;
@@ -50,11 +60,25 @@ const READ_MS = 10_000;
 /** Records of one page of a list. */
 const PAGE = 500;
 const COMPACT_EVERY_MS = 300_000;
+/** How long a take-over waits until the watch has shown what was written before it. */
+const CAUGHT_UP_MS = 1000;
 
 /** A store of the host that acts. */
 export interface EtcdStore extends FileStore {
   /** Milliseconds for which this host acts for certain; 0 or less: it must answer nobody. */
   readonly actingMs: number;
+  /** After which host this one acts; undefined when none was seen. */
+  readonly takeOver: TakeOver | undefined;
+  /** The hosts that share the store, this one first. */
+  hosts(): readonly HostSeen[];
+  /** Forgets a host that is gone for good. */
+  forgetHost(name: string): Promise<boolean>;
+  /** The newest revision that this host wrote or read. */
+  readonly revision: number;
+  /** All records were read: the copy that was followed while standing by is dropped. */
+  loaded(): void;
+  /** What the next host is told when this one closes the store; `stopped` unless this is called. */
+  leaveAs(leaving: Leaving): void;
 }
 
 /**
@@ -64,16 +88,56 @@ export interface EtcdStore extends FileStore {
  *   etcd refuses this host.
  */
 export async function openEtcdStore(options: EtcdStoreOptions): Promise<EtcdStore> {
+  const { host, about, log, signal } = options;
   const members = new Members(options);
+  const keys = new Keyspace(options.prefix);
+  const session = randomUUID();
+  let standing: Standing | undefined;
   try {
     await checkMembers(members, options);
-    const keyspace = new Keyspace(options.prefix);
-    const acting = await startActing({ ...options, members, key: keyspace.acting });
-    return new Etcd(options, members, keyspace, acting);
+    standing = about && standBy({ ...about, members, keys, host, session, log });
+    const acting = await startActing({
+      ...{ members, key: keys.acting, host, session, log, signal },
+      standsBy: options.standsBy,
+      changed: async (withinMs) =>
+        standing ? standing.following.actingChanged(withinMs, signal) : wait(withinMs, undefined, { signal }),
+    });
+    // The watch shows this host's own key last, so it has shown everything of the one before it.
+    const records = await standing?.following.at(Number(acting.mark), CAUGHT_UP_MS);
+    const how: TakeOver['how'] = standing?.following.former?.leaving ?? 'lease_ended';
+    const takeOver = acting.after && { ...acting.after, how };
+    standing?.following.close();
+    standing?.presence.acts();
+    return new Etcd(options, { members, keys, acting, presence: standing?.presence, records, takeOver });
   } catch (error) {
+    standing?.following.close();
+    await standing?.presence.close();
     members.close();
     throw error;
   }
+}
+
+interface Standing {
+  readonly following: Following;
+  readonly presence: Presence;
+}
+
+function standBy(of: Omit<PresenceOptions, 'revision' | 'read'>): Standing {
+  const following = new Following(of);
+  return {
+    following,
+    presence: new Presence({ ...of, read: following.read, revision: () => following.revision }),
+  };
+}
+
+/** What an open store is made of. */
+interface Parts {
+  readonly members: Members;
+  readonly keys: Keyspace;
+  readonly acting: Acting;
+  readonly presence: Presence | undefined;
+  readonly records: Records | undefined;
+  readonly takeOver: TakeOver | undefined;
 }
 
 interface Pending {
@@ -88,6 +152,11 @@ class Etcd implements EtcdStore {
   readonly #members: Members;
   readonly #keys: Keyspace;
   readonly #acting: Acting;
+  readonly takeOver: TakeOver | undefined;
+  readonly #presence: Presence | undefined;
+  /** All records, until they are read. */
+  #records: Records | undefined;
+  #leaving: Leaving = 'stopped';
   readonly #closing = new AbortController();
   #pending: Pending[] = [];
   /** Resolves when all commits that were asked for are answered. */
@@ -98,11 +167,15 @@ class Etcd implements EtcdStore {
   #ended: MusterError | undefined;
   readonly #compacting: NodeJS.Timeout;
 
-  constructor(options: EtcdStoreOptions, members: Members, keys: Keyspace, acting: Acting) {
+  constructor(options: EtcdStoreOptions, parts: Parts) {
+    const { members, keys, acting, presence, records, takeOver } = parts;
     this.#options = options;
     this.#members = members;
     this.#keys = keys;
     this.#acting = acting;
+    this.#presence = presence;
+    this.#records = records;
+    this.takeOver = takeOver;
     this.#head = Number(acting.mark);
     acting.onLost((error) => {
       this.#end(error);
@@ -113,6 +186,26 @@ class Etcd implements EtcdStore {
 
   get actingMs(): number {
     return this.#acting.leftMs;
+  }
+
+  get revision(): number {
+    return this.#head;
+  }
+
+  hosts(): readonly HostSeen[] {
+    return this.#presence?.list() ?? [];
+  }
+
+  async forgetHost(name: string): Promise<boolean> {
+    return (await this.#presence?.forget(name)) ?? false;
+  }
+
+  leaveAs(leaving: Leaving): void {
+    this.#leaving = leaving;
+  }
+
+  loaded(): void {
+    this.#records = undefined;
   }
 
   commit(writes: readonly Write[]): Promise<CommitResult> {
@@ -142,6 +235,9 @@ class Etcd implements EtcdStore {
     while (this.#pending.length > 0) {
       const group = this.#nextGroup();
       const outcome = await this.#send(group).catch((error: unknown) => error as Error);
+      if (this.#records && !(outcome instanceof Error))
+        for (const [i, result] of outcome.entries())
+          if (result.ok) this.#records.wrote(group[i]!.writes, result.revision);
       this.#count(group, outcome);
       group.forEach(({ resolve, reject }, i) => {
         if (outcome instanceof Error) reject(outcome);
@@ -244,6 +340,7 @@ class Etcd implements EtcdStore {
 
   async get(key: string): Promise<StoredRecord | undefined> {
     await this.#ready();
+    if (this.#records) return this.#records.get(key);
     const { kvs } = await this.#ask({ key: this.#keys.record(key) });
     return kvs[0] && this.#keys.stored(kvs[0]);
   }
@@ -252,6 +349,7 @@ class Etcd implements EtcdStore {
     prefix: string,
   ): Promise<{ readonly records: readonly StoredRecord[]; readonly revision: number }> {
     await this.#ready();
+    if (this.#records) return { records: this.#records.list(prefix), revision: this.#head };
     for (;;) {
       try {
         return await this.#listOnce(prefix);
@@ -289,12 +387,13 @@ class Etcd implements EtcdStore {
   watch(prefix: string, after: number, signal: AbortSignal): AsyncIterable<readonly Change[]> {
     if (this.#ended) throw this.#ended;
     const ending = AbortSignal.any([signal, this.#closing.signal]);
-    return watchRange(
-      { members: this.#members, keys: this.#keys, log: this.#options.log },
-      prefix,
-      after,
-      ending,
-    );
+    const deps = { members: this.#members, log: this.#options.log };
+    return this.#named(watchRange(deps, this.#keys.range(prefix), after, ending));
+  }
+
+  async *#named(batches: AsyncIterable<readonly Change[]>): AsyncGenerator<readonly Change[]> {
+    for await (const batch of batches)
+      yield batch.map((change) => ({ ...change, key: this.#keys.recordIn(change.key)! }));
   }
 
   async compact(revision: number): Promise<void> {
@@ -324,7 +423,8 @@ class Etcd implements EtcdStore {
     this.#closing.abort();
     clearInterval(this.#compacting);
     await this.#settled;
-    await this.#acting.close();
+    await this.#acting.close(this.#leaving);
+    await this.#presence?.close();
     this.#members.close();
   }
 

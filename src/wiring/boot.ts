@@ -33,6 +33,12 @@ type BootState = Pick<
 
 export type Boot = ReturnType<typeof createBoot>;
 
+interface MachineListeners {
+  readonly httpPort: number;
+  /** How many files and answers are under way. */
+  readonly active: () => number;
+}
+
 /** Ends a listener; requests under way are answered first. */
 export type CloseListener = () => Promise<void>;
 
@@ -53,6 +59,7 @@ export function createBoot(
     catalog,
     addresses: outside.addresses,
     interfaces: interfacesOf(sockets),
+    preferred: options.bootAddresses.map(({ address }) => address),
     indexOf: outside.indexOf,
     httpPort: options.httpPort,
     clock,
@@ -108,7 +115,7 @@ export function createBoot(
   closing.defer(() => service.close());
 
   /** Starts HTTP, TFTP and DHCP. */
-  const listen = async (opened: (close: CloseListener) => void): Promise<{ httpPort: number }> => {
+  const listen = async (opened: (close: CloseListener) => void): Promise<MachineListeners> => {
     // HTTP starts first, because DHCP replies contain its port.
     const http = await startMachineHttp({
       networks: networks.served,
@@ -154,7 +161,7 @@ export function createBoot(
       datagrams: io.datagrams,
     });
     opened(() => dhcp.close());
-    return { httpPort: http.port };
+    return { httpPort: http.port, active: () => http.active() + tftp.active() };
   };
   return { service, networks, gate, agentPeers, sockets: sockets.map(({ name }) => name), listen };
 }

@@ -1,4 +1,5 @@
 /** The dependencies that nearly every part of the server takes. */
+import type { Hosts } from '../api/hosts.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ClockWitnesses } from '../base/host-clock.ts';
 import type { InheritedSocket } from '../base/inherited.ts';
@@ -16,9 +17,12 @@ import type { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import type { createKubes } from '../cluster/kube.socket.ts';
 import type { Vault } from '../pki/vault.ts';
 import type { startSealer } from '../pki/vault-key.files.ts';
+import type { BootAddress } from '../pxe/boot-addresses.ts';
+import type { HeldAddresses } from '../pxe/hold-addresses.socket.ts';
 import type { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
 import type { exchange } from '../pxe/names/exchange.socket.ts';
 import type { neighbour } from '../pxe/neighbours.files.ts';
+import type { TakeOver } from '../store/etcd/acting.socket.ts';
 import type { FileStore, SqliteStoreOptions } from '../store/sqlite.files.ts';
 
 export interface Common {
@@ -32,12 +36,26 @@ export interface Common {
   readonly outside: Outside;
 }
 
-/** Where the server reaches out of its process; `outside.files.ts` has the real ones. */
-export interface Outside {
+export interface HostsOutside extends Hosts {
   /** This host's name among the hosts that share its store; undefined: the store is its own. */
   readonly sharedAs: string | undefined;
+  /** After which host this one acts; undefined when none was seen. */
+  readonly takeOver: () => TakeOver | undefined;
+  /** All records were read. */
+  readonly loaded: () => void;
+}
+
+/** Where the server reaches out of its process; `outside.files.ts` has the real ones. */
+export interface Outside {
+  /** The hosts that share the store. */
+  readonly hosts: HostsOutside;
   /** Opens the store; where several hosts share one, this waits until none of the others acts. */
   readonly openStore: (options: SqliteStoreOptions) => Promise<FileStore>;
+  /** Holds these addresses while this host acts. Called once the store is open. */
+  readonly holdAddresses: (
+    addresses: readonly BootAddress[],
+    common: Pick<Common, 'clock' | 'log'>,
+  ) => HeldAddresses;
   /** The vault: at a signer's socket, or with a key that this process reads. */
   readonly startVault: (
     signer: string | undefined,

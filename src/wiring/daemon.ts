@@ -1,5 +1,6 @@
 /** The server itself, as operators see it: version, readiness, and what a reload reads again. */
 import type { Daemon } from '../api/daemon.ts';
+import { checkHosts } from '../api/hosts.ts';
 import { readinessOf } from '../api/readiness.ts';
 import { pause } from '../base/clock.ts';
 import { counted } from '../base/counted.ts';
@@ -36,8 +37,8 @@ export async function keepMemorySmall({ clock, signal, systemCalls }: Common): P
 
 /** Composes the daemon from the state and the boot service. */
 export function daemonOf(
-  { clock }: Common,
-  { catalog, disk, journal, security, agents, assets, life, leases }: State,
+  { clock, outside }: Common,
+  { catalog, disk, held, journal, security, agents, assets, life, leases }: State,
   { networks }: Boot,
 ): RunningDaemon {
   return {
@@ -54,6 +55,8 @@ export function daemonOf(
         firmware: firmwareServed((name) => assets.loader(name) !== undefined),
         agentsFault: agents.fault(),
         lifeFault: life.detail,
+        hosts: checkHosts(outside.hosts),
+        addressFaults: held.faults(),
         clockDoubt: clock.doubt()?.text,
         faults: [...networks.faults(), ...catalog.faults()],
       }),

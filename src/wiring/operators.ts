@@ -231,7 +231,7 @@ export function operatorDeps(
     founding: clusters.founding,
     running: releases,
     snapshots: clusters.snapshots,
-    hostBackup: { life, archive: hostArchive(options, { clock }, state) },
+    ...{ hosts: common.outside.hosts, hostBackup: { life, archive: hostArchive(options, { clock }, state) } },
     ...{ changes: clusters.changes, imageOf: clusters.imageOf, laterKeys: clusters.laterKeys },
     builds: clusters.builds,
     ...{ health: clusters.health, checked: clusters.checked },

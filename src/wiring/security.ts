@@ -19,7 +19,7 @@ export async function openSecurity(
   return openSecurityLog({
     directory: join(state, 'audit'),
     key: await openAuditKey(secrets),
-    head: auditHead(secrets, outside.sharedAs),
+    head: auditHead(secrets, outside.hosts.sharedAs),
     limitBytes,
     events,
     clock,

@@ -88,6 +88,9 @@ export async function openState(
     },
   });
   closing.defer(() => store.close());
+  // Asks whether they are free while the records are read.
+  const held = outside.holdAddresses(options.bootAddresses, { clock, log });
+  closing.defer(() => held.close());
   const vault = await openStartVault(options, outside, store, log, closing);
   const secrets = openSecrets({ store, vault });
   const security = await openSecurity(options.state, options.auditBytes, common, { events, secrets });
@@ -133,6 +136,7 @@ export async function openState(
     journal,
     security,
     disk,
+    held,
     store,
     assets,
     artifacts,

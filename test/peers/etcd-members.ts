@@ -2,7 +2,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { unpacked } from './unpacked.ts';
@@ -30,33 +29,37 @@ export async function startMembers(
   {
     from = 'etcd-server',
     words = ['--max-request-bytes=8388608'],
+    address = '127.0.0.1',
   }: {
     readonly from?: EtcdPackage;
     readonly words?: readonly string[];
+    /** Where clients reach them. */
+    readonly address?: string;
   } = {},
 ): Promise<StoreMembers> {
   const { command, env } = unpacked(from, 'usr/bin/etcd');
-  const home = fs.mkdtempSync(join(tmpdir(), 'muster-members-'));
-  const files = pairs(home);
+  // In memory: three members that wait for one disk take several times as long.
+  const home = fs.mkdtempSync(join('/dev/shm', 'muster-members-'));
+  const files = pairs(home, address);
   const peers = Array.from({ length: count }, () => nextPort++);
   const clients = Array.from({ length: count }, () => nextPort++);
   const cluster = peers.map((port, i) => `m${i}=http://127.0.0.1:${port}`).join(',');
-  const children: ChildProcess[] = clients.map((port, i) =>
-    spawn(
+  const children: ChildProcess[] = clients.map((port, i) => {
+    return spawn(
       command,
       [
         ...['--name', `m${i}`, '--data-dir', join(home, `m${i}`), '--initial-cluster', cluster],
         ...['--listen-peer-urls', `http://127.0.0.1:${peers[i]}`],
         ...['--initial-advertise-peer-urls', `http://127.0.0.1:${peers[i]}`],
-        ...['--listen-client-urls', `https://127.0.0.1:${port}`],
-        ...['--advertise-client-urls', `https://127.0.0.1:${port}`],
+        ...['--listen-client-urls', `https://${address}:${port}`],
+        ...['--advertise-client-urls', `https://${address}:${port}`],
         ...['--cert-file', files.cert, '--key-file', files.key, '--trusted-ca-file', files.ca],
         ...['--client-cert-auth', ...words],
       ],
       { env, stdio: ['ignore', 'ignore', fs.openSync(join(home, `m${i}.log`), 'w')] },
-    ),
-  );
-  const endpoints = clients.map((port) => `127.0.0.1:${port}`);
+    );
+  });
+  const endpoints = clients.map((port) => `${address}:${port}`);
   const healthy = (endpoint: string): boolean => {
     const asked = ['--cacert', files.ca, '--cert', files.cert, '--key', files.key];
     try {
@@ -91,7 +94,7 @@ export async function startMembers(
 }
 
 /** A CA, and one pair that members and hosts share. */
-function pairs(home: string) {
+function pairs(home: string, address: string) {
   const openssl = (...words: readonly string[]) =>
     execFileSync('openssl', words, { cwd: home, stdio: 'pipe' });
   const ec = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
@@ -99,7 +102,7 @@ function pairs(home: string) {
   openssl('req', ...ec.slice(0, 5), '-subj', '/CN=muster', '-keyout', 'key.pem', '-out', 'pair.csr');
   fs.writeFileSync(
     join(home, 'names'),
-    'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=clientAuth,serverAuth\n',
+    `subjectAltName=IP:${address}\nextendedKeyUsage=clientAuth,serverAuth\n`,
   );
   const signing = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2', '-extfile', 'names'];
   openssl('x509', '-req', '-in', 'pair.csr', ...signing, '-out', 'cert.pem');

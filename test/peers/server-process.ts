@@ -12,35 +12,58 @@ let nextPort = 20_000;
 /** A TCP port that nothing else in this network namespace uses. */
 export const freePort = (): number => nextPort++;
 
+/** What a server writes when it answers, and what one that waits for its turn to act. */
+export const READY = '"ready:';
+export const STANDS_BY = 'this host stands by';
+
 /** A server that runs; `log` is what it wrote so far. */
 export interface ServerProcess {
   readonly child: ChildProcess;
   readonly log: () => string;
+  /** Resolves when it has written the text; rejects when it ends instead. */
+  readonly wrote: (text: string) => Promise<void>;
   /** Ends it, by SIGTERM unless told otherwise, and waits until it has ended. */
   readonly end: (signal?: NodeJS.Signals) => Promise<void>;
 }
 
 /**
- * Starts `muster serve` with the options, and waits until it is ready.
+ * Starts `muster serve` with the options, and waits until it is ready, or has written `until`.
  * @throws {Error} with what it wrote, when it ends instead.
  */
 export async function startServer(
   options: readonly string[],
   command: readonly string[] = [process.execPath, MUSTER],
+  until = READY,
 ): Promise<ServerProcess> {
   const [program, ...words] = [...command, 'serve', ...options];
   const child = spawn(program!, words, { stdio: ['ignore', 'pipe', 'pipe'] });
   let log = '';
-  const ready = Promise.withResolvers<void>();
+  const waiting = new Set<() => void>();
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (text) => {
       log += text;
-      if (log.includes('"ready:')) ready.resolve();
+      for (const look of waiting) look();
     });
-  child.once('close', () => ready.reject(new Error(`the server ended: ${log}`)));
-  await ready.promise;
+  let closed = false;
+  child.once('close', () => {
+    closed = true;
+    for (const look of waiting) look();
+  });
+  const wrote = (text: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        if (!log.includes(text) && !closed) return;
+        waiting.delete(look);
+        if (log.includes(text)) resolve();
+        else reject(new Error(`the server ended: ${log}`));
+      };
+      waiting.add(look);
+      look();
+    });
+  await wrote(until);
   return {
     child,
+    wrote,
     log: () => log,
     async end(signal = 'SIGTERM') {
       if (child.exitCode !== null || child.signalCode !== null) return;

@@ -21,7 +21,7 @@ afterAll(() => members?.end());
 const opened = (options: Partial<EtcdStoreOptions> = {}): Promise<EtcdStore> =>
   openEtcdStore({
     ...{ endpoints: members.endpoints, files: members.files, log: silentLog, metrics: createMetrics() },
-    ...{ prefix: `p${prefixes++}/`, host: 'host1', signal: new AbortController().signal },
+    ...{ prefix: `p${prefixes++}/`, host: 'host1', about: undefined, signal: new AbortController().signal },
     copy: writeFile,
     standsBy: () => {},
     ...options,

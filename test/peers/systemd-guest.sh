@@ -44,7 +44,10 @@ sed "$paths; /^ConfigurationDirectory/d" \
   /run/inst/usr/lib/systemd/system/muster.service >/run/units/muster.service
 sed 's#/usr/lib/muster/#/run/inst/usr/lib/muster/#g' \
   '/run/inst/usr/lib/systemd/system/muster-judge@.service' >'/run/units/muster-judge@.service'
+sed 's#/usr/lib/muster/#/run/inst/usr/lib/muster/#g; s#/etc/default/muster#/run/defaults#' \
+  '/run/inst/usr/lib/systemd/system/muster-address@.service' >'/run/units/muster-address@.service'
 cp /run/inst/usr/lib/systemd/system/muster-judge.socket \
+  /run/inst/usr/lib/systemd/system/muster-address.socket \
   /run/inst/usr/lib/systemd/system/muster-signer.socket \
   /run/inst/usr/lib/systemd/system/muster-signer-operator.socket /run/units/
 sed 's#/usr/lib/muster/#/run/inst/usr/lib/muster/#g; s#--config /etc/muster#--config /run/config#' \
@@ -100,16 +103,28 @@ node=/run/inst/usr/lib/muster/node/bin/node
 say judged "$(setpriv --reuid muster --regid muster --init-groups $node /run/ask.ts 2>&1)"
 say 'judged by strangers' "$(setpriv --reuid 12345 --clear-groups $node /run/ask.ts 2>&1)"
 echo MUSTER_INTERFACE=rack0,rack1 >/run/defaults
+# The unit takes its address from the settings, and none from the server.
+echo MUSTER_BOOT_ADDRESS=rack0=10.88.0.2/24 >>/run/defaults
+mkdir -p /run/units/muster.service.d
+echo '[Service]
+Environment=MUSTER_BOOT_ADDRESS=rack0=10.88.0.2/24,rack1=10.88.1.2/24' \
+  >/run/units/muster.service.d/address.conf
+boot_addresses() {
+  ip -4 -o addr show | grep -o '10\.88\.[01]\.2/24' | tr '\n' ' '
+}
 systemctl daemon-reload
 systemctl restart muster.service
 say 'with another interface' "$? $(ss -Hlun | grep -c '%rack1:')"
+say 'boot addresses' "$(boot_addresses)"
+say 'served by it' "$(curl -sS -m 10 http://10.88.0.2:8080/boot.ipxe | grep -c 10.88.0.2:8080)"
+say 'address check' "$($muster status | grep -c 'boot address: rack1=10.88.1.2/24 is not')"
 
 # The key of the vault goes to the signer, and the server asks there from now on.
 systemctl stop muster.service 2>/dev/null
+say 'addresses afterwards' "none $(boot_addresses)"
 install -d -o muster-signer -g muster-signer -m 0700 /var/lib/muster-signer
 install -o muster-signer -g muster-signer -m 0600 /var/lib/muster/vault.key /var/lib/muster-signer/
 rm /var/lib/muster/vault.key
-mkdir -p /run/units/muster.service.d
 echo '[Service]
 Environment=MUSTER_SIGNER=/run/muster-signer/server.sock' >/run/units/muster.service.d/signer.conf
 systemctl daemon-reload

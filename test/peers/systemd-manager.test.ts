@@ -62,6 +62,13 @@ describe('the service under systemd', () => {
     expect(fact('judged by strangers')).toMatch(/^not-start .*EACCES/);
   });
 
+  it('a unit that may change interfaces holds the boot address of the settings for the service, and no other', () => {
+    expect(fact('boot addresses')).toBe('10.88.0.2/24');
+    expect(Number(fact('served by it'))).toBeGreaterThan(0);
+    expect(fact('address check')).toBe('1');
+    expect(fact('addresses afterwards')).toBe('none');
+  });
+
   it('the stopped service ends cleanly and is started again by the next machine’s request', () => {
     expect(fact('stopped')).toBe('inactive success');
     expect(fact('http starts it')).toBe('200 active');

@@ -65,7 +65,7 @@ describe('the installed form', () => {
 });
 
 describe('the units', () => {
-  it.each(['muster.service', 'muster-judge@.service', 'muster-signer.service'])(
+  it.each(['muster.service', 'muster-judge@.service', 'muster-signer.service', 'muster-address@.service'])(
     'systemd-analyze rates the exposure of %s at 2.0 or less',
     (name) => {
       const unit = path.join(dest, 'usr/lib/systemd/system', name);
@@ -97,6 +97,8 @@ describe('the units', () => {
     }
     const files = fs.readdirSync(units).filter((name) => /\.(service|socket)$/.test(name));
     expect(files.sort()).toEqual([
+      'muster-address.socket',
+      'muster-address@.service',
       'muster-dhcp@lo.socket',
       'muster-http.socket',
       'muster-judge.socket',

@@ -41,8 +41,18 @@ export function wired(given: Wished) {
   const clock = Object.assign(time, { heard: () => {} });
   const store = Object.assign(kept, { copyTo: nobody });
   const outside: Outside = {
-    sharedAs: undefined,
+    hosts: {
+      ...{ shared: false, sharedAs: undefined, takeOver: () => undefined, loaded: () => {} },
+      ...{
+        list: () => [],
+        revision: () => 0,
+        now: () => clock.now(),
+        forget: async () => false,
+        handOver: () => {},
+      },
+    },
     openStore: async () => store,
+    holdAddresses: () => ({ settled: Promise.resolve(), faults: () => [], close: async () => {} }),
     startVault: async () => vault,
     sockets: addresses.map((one) => ({ fd: -1, name: `dhcp-${one.interface}` })),
     openDatagrams: () => ({ datagrams: nodeDatagrams, kernel: undefined }),
@@ -87,6 +97,7 @@ export function wired(given: Wished) {
     otlpEndpoint: undefined,
     etcd: undefined,
     hostName: undefined,
+    bootAddresses: [],
     requireSecondPerson: false,
     localWebhooks: false,
     loaders: [],

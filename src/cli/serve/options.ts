@@ -3,6 +3,7 @@ import { DEFAULT_AGENT_PORT } from '../../agent/wire/protocol.ts';
 import { MusterError } from '../../base/errors.ts';
 import { DEFAULT_SOCKET } from '../../base/paths.ts';
 import { suggest } from '../../base/suggest.ts';
+import { type BootAddress, bootAddresses } from '../../pxe/boot-addresses.ts';
 import { type EtcdPlace, etcdPlace, type GivenFiles } from '../../store/etcd/place.ts';
 
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
@@ -24,6 +25,8 @@ export interface ServeOptions {
   readonly etcd: EtcdPlace | undefined;
   /** This host's name among the boot hosts; undefined: the system's. */
   readonly hostName: string | undefined;
+  /** Addresses that this host has while it acts. */
+  readonly bootAddresses: readonly BootAddress[];
   /** The operators' unix socket. */
   readonly socket: string;
   /**
@@ -135,6 +138,14 @@ export const SERVE_SETTINGS = {
     env: 'MUSTER_HOST_NAME',
     about: "this host's name among the hosts that share a store (default: the system's)",
     fallback: '',
+  },
+  bootAddress: {
+    flag: '--boot-address <interface=address>',
+    env: 'MUSTER_BOOT_ADDRESS',
+    about:
+      'address that this host has while it acts, e.g. eth1=10.0.0.2/24 (repeatable), the same on all hosts that share a store (docs/several-hosts.md)',
+    fallback: '',
+    repeatable: true,
   },
   socket: {
     flag: '--socket <path>',
@@ -330,6 +341,7 @@ export function serveOptions(
   const operators = one('operatorsListen');
   const http = one('httpPort');
   const agents = one('agentPort');
+  const booting = values('bootAddress');
   return {
     config: one('config').value,
     state: one('state').value ?? SERVE_SETTINGS.state.fallback,
@@ -339,6 +351,7 @@ export function serveOptions(
       key: one('storeKey').value,
     }),
     hostName: hostNameOf(one('hostName')),
+    bootAddresses: bootAddresses(booting.list, booting.source),
     socket: one('socket').value ?? SERVE_SETTINGS.socket.fallback,
     interfaces: values('interface').list,
     httpPort: portOf(http.value ?? '', http.source),

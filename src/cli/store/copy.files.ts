@@ -56,6 +56,7 @@ async function openEtcd(url: string, options: Options): Promise<Store> {
     return await openEtcdStore({
       ...place,
       ...{ log: silentLog, metrics: createMetrics(), copy: writeFile, signal: abort.signal },
+      about: undefined,
       host: `muster store copy at ${os.hostname()}`,
       standsBy(name) {
         acting = name;

@@ -41,6 +41,8 @@ export interface MachineHttpOptions extends ServeDeps {
 
 interface MachineHttp {
   readonly port: number;
+  /** Requests that are being answered. */
+  active(): number;
   /**
    * Accepts no new connections, lets running transfers end for a limited time, then cuts them.
    * Resolves when all connections are closed.
@@ -54,6 +56,7 @@ export async function startMachineHttp(options: MachineHttpOptions): Promise<Mac
   const log = options.log.child({ room: 'http' });
   const own = { ...options, log };
   let closing = false;
+  let active = 0;
   const server = http.createServer(
     {
       maxHeaderSize: limits.headerBytes,
@@ -65,6 +68,8 @@ export async function startMachineHttp(options: MachineHttpOptions): Promise<Mac
     },
     (request, response) => {
       if (closing) response.shouldKeepAlive = false;
+      active++;
+      response.once('close', () => active--);
       handle(request, response, own, limits);
     },
   );
@@ -95,6 +100,7 @@ export async function startMachineHttp(options: MachineHttpOptions): Promise<Mac
   server.on('error', (error) => log.error({ error: error.message }, 'HTTP listener failed'));
   return {
     port: (server.address() as AddressInfo).port,
+    active: () => active,
     close() {
       closing = true;
       return closeGracefully(server, options.clock, limits.grace);

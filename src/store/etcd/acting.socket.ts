@@ -2,7 +2,6 @@
  * The key of the acting host. Its lease ends by itself when the host is dead, silent or cut off,
  * and each commit (src/store/etcd.socket.ts) expects the key as this host left it.
  */
-import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import { systemClock } from '../../base/clock.ts';
@@ -10,6 +9,7 @@ import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parsed } from '../../base/foreign-json.ts';
 import type { Log } from '../../base/log.ts';
+import type { Input } from './api.ts';
 import type { Members } from './members.socket.ts';
 
 /** Another host may act this long after the acting one was last heard. */
@@ -26,7 +26,16 @@ const MARGIN_MS = 500;
 /** How often a host that stands by asks whether the key is still there. */
 const LOOK_MS = 500;
 
-const holder = z.object({ v: z.literal(1), host: z.string(), session: z.string(), commit: z.int() });
+/** Why a host gave the key away. */
+export type Leaving = 'stopped' | 'handed_over';
+
+const holder = z.object({
+  v: z.literal(1),
+  host: z.string(),
+  session: z.string(),
+  commit: z.int(),
+  leaving: z.enum(['stopped', 'handed_over']).optional(),
+});
 
 /** Who holds the key, and the number of its newest commit. */
 export type Holder = z.output<typeof holder>;
@@ -43,28 +52,50 @@ export interface ActingOptions {
   readonly key: Uint8Array;
   /** Name of this host. */
   readonly host: string;
+  /** Differs for each start of a server. */
+  readonly session: string;
   readonly log: Log;
   /** Ends the wait. */
   readonly signal: AbortSignal;
   /** Called with the name of the host that acts when this one begins to wait. */
   readonly standsBy: (acting: string) => void;
+  /** Resolves when the key changes, or after so many milliseconds. */
+  readonly changed: (withinMs: number) => Promise<void>;
+}
+
+/** After which host this one acts. */
+interface After {
+  readonly from: string;
+  /** When its key was gone, by this process's monotonic clock, ms. */
+  readonly goneAt: number;
+}
+
+/** How this host came to act after another one. */
+export interface TakeOver extends After {
+  /** `lease_ended`: it was dead, paused, or cut off from etcd. */
+  readonly how: Leaving | 'lease_ended';
 }
 
 /** Waits until no other host acts, and takes the key. Rejects when `signal` aborts. */
 export async function startActing(options: ActingOptions): Promise<Acting> {
-  const { members, key, host, log, signal, standsBy } = options;
-  const session = randomUUID();
+  const { members, key, host, log, signal, standsBy, changed } = options;
   let told: string | undefined;
+  let last: Holder | undefined;
   for (;;) {
     signal.throwIfAborted();
     try {
       const found = await members.ask('Range', { key }, { withinMs: 4000, signal });
       const other = found.kvs[0];
       if (!other) {
-        const acting = await take(options, session);
+        const after: After | undefined = last && {
+          from: last.host,
+          goneAt: systemClock.monotonic(),
+        };
+        const acting = await take(options, after);
         if (acting) return acting;
       } else {
-        const name = holderOf(other.value)?.host ?? 'a host';
+        last = holderOf(other.value) ?? last;
+        const name = last?.host ?? 'a host';
         if (told !== name) {
           log.info({ acting: name, host }, `${name} acts; this host stands by`);
           standsBy(name);
@@ -75,15 +106,15 @@ export async function startActing(options: ActingOptions): Promise<Acting> {
       if (signal.aborted || !isUnsure(error)) throw error;
       log.warn({ cause: messageOf(error) }, 'etcd does not answer; this host stands by');
     }
-    await wait(LOOK_MS, undefined, { signal });
+    await changed(LOOK_MS);
   }
 }
 
 const isUnsure = (error: unknown): boolean => (error as { code?: string }).code === 'E_STORE_UNSURE';
 
 /** Takes the key if nobody has it. */
-async function take(options: ActingOptions, session: string): Promise<Acting | undefined> {
-  const { members, key, host, signal } = options;
+async function take(options: ActingOptions, after: After | undefined): Promise<Acting | undefined> {
+  const { members, key, host, session, signal } = options;
   const asked = systemClock.monotonic();
   const within = { withinMs: 4000, signal };
   const { id } = await members.ask('LeaseGrant', { ttl: BigInt(LEASE_SECONDS) }, within);
@@ -105,7 +136,7 @@ async function take(options: ActingOptions, session: string): Promise<Acting | u
     return undefined;
   }
   return new Acting(
-    { ...options, session, lease: id, asked },
+    { ...options, lease: id, asked, after },
     succeeded ? header!.revision : mine!.modRevision,
   );
 }
@@ -113,10 +144,10 @@ async function take(options: ActingOptions, session: string): Promise<Acting | u
 export const encodeHolder = (value: Holder): Uint8Array => Buffer.from(JSON.stringify(value));
 
 interface Held extends ActingOptions {
-  readonly session: string;
   readonly lease: bigint;
   /** When the lease was asked for; it lasts at least {@link LEASE_SECONDS} from then. */
   readonly asked: number;
+  readonly after: After | undefined;
 }
 
 /** The key while this host has it. */
@@ -142,6 +173,11 @@ export class Acting {
 
   get host(): string {
     return this.#held.host;
+  }
+
+  /** After which host this one acts; undefined when none was seen. */
+  get after(): After | undefined {
+    return this.#held.after;
   }
 
   get lease(): bigint {
@@ -186,11 +222,18 @@ export class Acting {
   }
 
   /** Gives the key away, so that another host takes it at once. */
-  async close(): Promise<void> {
+  async close(leaving: Leaving): Promise<void> {
     if (this.#ending.signal.aborted) return;
     this.#ending.abort();
-    await this.#held.members
-      .ask('LeaseRevoke', { id: this.#held.lease }, { withinMs: 2000 })
+    const { members, key, host, session, lease } = this.#held;
+    const value = encodeHolder({ v: 1, host, session, commit: this.#commit, leaving });
+    const last: Input<'TxnRequest'> = {
+      compare: [{ target: 2, key, modRevision: this.#mark }],
+      success: [{ put: { key, value, lease } }],
+    };
+    await members
+      .ask('Txn', last, { withinMs: 1000, urgent: true })
+      .then(() => members.ask('LeaseRevoke', { id: lease }, { withinMs: 2000, urgent: true }))
       .catch((error: unknown) => {
         this.#held.log.warn({ cause: messageOf(error) }, 'the lease ends by itself');
       });

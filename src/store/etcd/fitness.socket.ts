@@ -56,11 +56,17 @@ export function unfit({
   return undefined;
 }
 
+/** The members that took one; a process that opens several stores asks each member once. */
+const memoLarge = new Set<string>();
+
 /** Sends a request that is large and changes nothing. It goes no further than this member. */
 async function refusesLarge(members: Members, place: number): Promise<string | undefined> {
+  const name = members.nameOf(place);
+  if (memoLarge.has(name)) return undefined;
   const key = new Uint8Array(REQUEST_BYTES).fill(107);
   try {
     await members.askOne('Range', { key, limit: 1n }, place, STATUS_MS);
+    memoLarge.add(name);
     return undefined;
   } catch (error) {
     if (refusalOf(error)?.code !== 'E_STORE_LIMIT') return undefined;

@@ -5,7 +5,7 @@ import { MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { Change } from '../store.ts';
 import type { Input, Message } from './api.ts';
-import type { Keyspace } from './keyspace.ts';
+import type { KeyRange } from './keyspace.ts';
 import type { Members } from './members.socket.ts';
 
 /** How often a member is asked whether the watch is alive. */
@@ -16,19 +16,18 @@ const AGAIN_MS = 200;
 
 interface Deps {
   readonly members: Members;
-  readonly keys: Keyspace;
   readonly log: Log;
 }
 
 /**
- * See {@link import('../store.ts').Store.watch}.
+ * Yields what {@link import('../store.ts').Store.watch} does, with the keys of etcd.
  *
  * @throws {MusterError} E_STORE_COMPACTED when the history after `after` is forgotten, or not
  *   reached.
  */
 export async function* watchRange(
   deps: Deps,
-  prefix: string,
+  range: KeyRange,
   after: number,
   signal: AbortSignal,
 ): AsyncGenerator<readonly Change[], void> {
@@ -37,7 +36,7 @@ export async function* watchRange(
   const place = { at: after };
   while (!signal.aborted) {
     try {
-      yield* oneStream(deps, prefix, place, signal);
+      yield* oneStream(deps, range, place, signal);
     } catch (error) {
       if (signal.aborted) return;
       if ((error as { code?: string }).code === 'E_STORE_COMPACTED') throw error;
@@ -49,15 +48,15 @@ export async function* watchRange(
 
 /** Watches through one member from `place.at`, which it moves. */
 async function* oneStream(
-  { members, keys }: Deps,
-  prefix: string,
+  { members }: Deps,
+  keys: KeyRange,
   place: { at: number },
   signal: AbortSignal,
 ): AsyncGenerator<readonly Change[], void> {
   const ending = new AbortController();
   const both = AbortSignal.any([signal, ending.signal]);
   const requests = async function* (): AsyncGenerator<Input<'WatchRequest'>> {
-    yield { create: { ...keys.range(prefix), startRevision: BigInt(place.at + 1), progressNotify: true } };
+    yield { create: { ...keys, startRevision: BigInt(place.at + 1), progressNotify: true } };
     while (!both.aborted) {
       await wait(ASK_MS, undefined, { signal: both }).catch(() => {});
       if (!both.aborted) yield { progress: {} };
@@ -65,14 +64,14 @@ async function* oneStream(
   };
   let leave = (_: unknown): void => {};
   try {
-    await mustBeKept({ members, keys }, prefix, place.at);
+    await mustBeKept(members, keys, place.at);
     const stream = await members.stream('Watch', requests(), both);
     leave = stream.leave;
     const answers = stream.answers[Symbol.asyncIterator]();
     for (;;) {
       const { done, value } = await heard(answers.next(), ending);
       if (done) throw new Error('etcd ended the watch');
-      const changes = changesIn(value, keys);
+      const changes = changesIn(value);
       if (changes.length === 0) continue;
       place.at = changes.at(-1)!.revision;
       yield changes;
@@ -89,8 +88,8 @@ async function* oneStream(
  * etcd refuses to read at a revision that it has compacted or not reached. A watch from the very
  * revision to which it was compacted would begin, and miss the deletions of that revision.
  */
-async function mustBeKept({ members, keys }: Omit<Deps, 'log'>, prefix: string, at: number): Promise<void> {
-  const range = { ...keys.range(prefix), revision: BigInt(at), limit: 1n, keysOnly: true };
+async function mustBeKept(members: Members, keys: KeyRange, at: number): Promise<void> {
+  const range = { ...keys, revision: BigInt(at), limit: 1n, keysOnly: true };
   await members.ask('Range', range, { withinMs: SILENCE_MS });
 }
 
@@ -107,12 +106,12 @@ async function heard<T>(answer: Promise<T>, ending: AbortController): Promise<T>
   }
 }
 
-function changesIn(answer: Message<'WatchResponse'>, keys: Keyspace): Change[] {
+function changesIn(answer: Message<'WatchResponse'>): Change[] {
   if (answer.compactRevision > 0n)
     throw new MusterError('E_STORE_COMPACTED', `history begins after revision ${answer.compactRevision}`);
   if (answer.canceled) throw new Error(`etcd cancelled the watch: ${answer.cancelReason}`);
   return answer.events.map(({ type, kv }) => ({
-    key: keys.name(kv!.key),
+    key: Buffer.from(kv!.key).toString(),
     value: type === 1 ? undefined : Buffer.from(kv!.value).toString(),
     revision: Number(kv!.modRevision),
   }));

@@ -99,6 +99,8 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
   ['PUT /v1/secrets/s/k', { text: 'value', would: 'put pki/_muster/given/s/k' }],
   ['DELETE /v1/secrets/s/k', { would: 'delete pki/_muster/given/s/k' }],
   ['DELETE /v1/names/lab.example', { would: 'E_NOT_FOUND' }],
+  ['POST /v1/hosts/hand-over', { would: 'E_NO_STANDBY' }],
+  ['DELETE /v1/hosts/host2', { would: 'E_NOT_FOUND' }],
   ['DELETE /v1/secrets/s', { would: 'E_NOT_FOUND' }],
   ['POST /v1/apply', { text: PROFILE, would: 'preview' }],
   ['PUT /v1/profiles/other', { text: PROFILE.replace('image', 'imgae'), would: 'E_SCHEMA' }],

@@ -26,6 +26,7 @@ describe('settings of the server', () => {
       operatorsPair: undefined,
       etcd: undefined,
       hostName: undefined,
+      bootAddresses: [],
       requireSecondPerson: false,
       localWebhooks: false,
       loaders: ['/usr/lib/ipxe'],

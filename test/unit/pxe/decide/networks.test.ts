@@ -39,6 +39,20 @@ describe('networks and interfaces', () => {
     });
   });
 
+  it('are served by the boot address of their interface rather than by another one', () => {
+    const { networks } = joinNetworks({
+      documents: [network('rack', RACK), network('named', { subnet: '10.78.0.0/24', address: '10.78.0.1' })],
+      addresses: [...HOST, at('eth1', '10.77.0.2'), at('eth1', '10.78.0.2')],
+      preferred: [ipv4('10.77.0.2'), ipv4('10.78.0.2')],
+      httpPort: 8080,
+    });
+    // A document that names an address has the last word.
+    expect(networks.map(({ serverAddress }) => formatIpv4(serverAddress))).toEqual([
+      '10.77.0.2',
+      '10.78.0.1',
+    ]);
+  });
+
   it('have their defaults', () => {
     expect(join([network('rack', RACK)], HOST).networks[0]).toMatchObject({
       leaseTime: 3_600_000,
