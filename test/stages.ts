@@ -86,7 +86,8 @@ export const TORTURE_SCENARIOS: Readonly<Record<string, string>> = {
   'etcd-ha': 'test/peers/etcd-ha.test.ts, etcd-founding.test.ts and etcd-boot-host.test.ts',
   'etcd-ha-staggered': 'test/peers/etcd-founding.test.ts',
   'secure-boot': 'test/unit/pxe/script/grub.test.ts has the scripts, uefi-http boots UEFI',
-  installed: 'test/peers/install.test.ts and install-kill.test.ts have the steps, with disks that nothing starts',
+  installed:
+    'test/peers/install.test.ts and install-kill.test.ts have the steps, with disks that nothing starts',
   imported: 'test/peers/image-import.test.ts has what is made of an image; cloud-init boots the same scripts',
   'boot-uefi': 'demo boots UEFI, and cloud-init sets a wrong clock right',
   'debian-12': 'test/peers/cloudinit.test.ts reads the documents with the cloud-init of Debian 12',

@@ -22,8 +22,10 @@ export const MACHINE_ACTS = {
   release: 'End the quarantine',
   'take-out': 'Take out',
   'bring-back': 'Bring back',
+  rescue: 'Rescue',
+  replace: 'Replace',
   wipe: 'Wipe',
-  'call-off': 'Call off the wipe',
+  'call-off': 'Call off',
   retire: 'Retire',
 } as const;
 

@@ -39,11 +39,18 @@ const TEXTS: Readonly<Record<LifeOrder, { readonly text: string; readonly final?
     text: 'Use this for a repair. Its Node is drained, its member leaves etcd if the quorum allows, and its BMC switches it off. Its boots are held until you bring it back.',
   },
   'bring-back': { text: 'The machine may boot again, and joins its cluster.' },
+  rescue: {
+    text: 'It boots a small system once, which writes to no disk, and which lets the owner of the key in by SSH. Its BMC restarts it. Afterwards it is what it was before.',
+  },
+  replace: {
+    text: 'Its name and its place go to hardware that was seen and has no document. The certificate of the old hardware ends.',
+    final: true,
+  },
   wipe: {
     text: 'Its disks are wiped at its next boot from the network; its BMC restarts it. It counts when what was written before is gone. Disks of others and sticks are left alone.',
     final: true,
   },
-  'call-off': { text: 'The wipe has not begun. The machine stays taken out.' },
+  'call-off': { text: 'A wipe that has not begun, or a rescue, ends. The machine is what it was before.' },
   retire: {
     text: 'For good: its certificate is revoked, and the keys of its encrypted disks are removed. Its document stays until you delete it.',
     final: true,
@@ -56,11 +63,18 @@ function LifeOrderButton({ order, name, life, done }: ButtonProps) {
   const [level, setLevel] = useState<'tables' | 'overwrite'>('tables');
   const [unwiped, setUnwiped] = useState(false);
   const [confirm, setConfirm] = useState('');
+  const [key, setKey] = useState('');
+  const [by, setBy] = useState('');
+  const [keepsDisks, setKeepsDisks] = useState(false);
   const { text, final } = TEXTS[order];
-  const asksWhy = final === true || order === 'take-out';
+  const asksWhy = ['take-out', 'rescue', 'wipe', 'retire'].includes(order);
   const give = async (): Promise<void> => {
     const params = { name };
     if (order === 'take-out') await ask('POST /v1/machines/:name/take-out', { params, body: { reason } });
+    else if (order === 'rescue')
+      await ask('POST /v1/machines/:name/rescue', { params, body: { reason, key } });
+    else if (order === 'replace')
+      await ask('POST /v1/machines/:name/replace', { params, body: { by, keepsDisks, confirm, macs: [] } });
     else if (order === 'wipe')
       await ask('POST /v1/machines/:name/wipe', { params, body: { reason, level, confirm, disks: [] } });
     else if (order === 'retire')
@@ -73,8 +87,10 @@ function LifeOrderButton({ order, name, life, done }: ButtonProps) {
     <Order
       label={MACHINE_ACTS[order]}
       title={`${MACHINE_ACTS[order]}: ${name}`}
-      danger={asksWhy}
-      command={commandOf(['machine', order, name], {
+      danger={final === true || order === 'take-out'}
+      command={commandOf(['machine', order, name, ...(by === '' ? [] : [by])], {
+        ...(order === 'rescue' && { '--key': 'FILE' }),
+        ...(order === 'replace' && { '--keep-disks': keepsDisks }),
         ...(order === 'wipe' && { '--level': level }),
         ...(order === 'retire' && { '--unwiped': unwiped }),
         ...(asksWhy && { '--reason': reason }),
@@ -84,6 +100,30 @@ function LifeOrderButton({ order, name, life, done }: ButtonProps) {
     >
       {life?.text && <p class="dim">Why it is out of use: {life.text}</p>}
       <p>{text}</p>
+      {order === 'rescue' && (
+        <TextField
+          label="Public key"
+          value={key}
+          set={setKey}
+          placeholder="ssh-ed25519 AAAA… you@example"
+          required
+        />
+      )}
+      {order === 'replace' && (
+        <>
+          <TextField
+            label="New hardware"
+            value={by}
+            set={setBy}
+            hint="Its name in the list, or its hardware address."
+            required
+          />
+          <label class="check">
+            <input type="checkbox" checked={keepsDisks} onChange={() => setKeepsDisks(!keepsDisks)} />
+            The disks of the old machine are in the new one
+          </label>
+        </>
+      )}
       {order === 'wipe' && (
         <Choice
           label="Level"
