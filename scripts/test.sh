@@ -2,8 +2,8 @@
 # Runs stages of the tests one after the other and adds up their counts: scripts/test.sh STAGE...
 # `peers=PART,PART` is a stage whose parts run concurrently. A failing stage does not keep the later
 # ones from running; its failures are named at the end. With MUSTER_LONG_MINUTES no long part begins
-# after so many minutes, and the summary names those that were left out: a host that takes three times
-# as long to start a program would not end before its CI gives up, and would have shown nothing.
+# after so many minutes, and the summary names those that were left out: a slow host would not end
+# before its CI gives up, and would have shown nothing.
 set -u
 if [ -n "${MUSTER_LONG_MINUTES:-}" ]; then
   MUSTER_LONG_UNTIL=$(($(date +%s) + MUSTER_LONG_MINUTES * 60))

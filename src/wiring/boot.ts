@@ -62,9 +62,7 @@ export function createBoot(
     preferred: options.bootAddresses.map(({ address }) => address),
     indexOf: outside.indexOf,
     httpPort: options.httpPort,
-    clock,
-    log,
-    signal,
+    ...{ clock, log, signal },
   });
   const known = createKnownAddresses({
     own: () => outside.addresses().map(({ address }) => address),

@@ -116,6 +116,7 @@ const SHARED = [
   'src/api/contract/request.ts',
   'src/base/duration.ts',
   'src/machines/condition.ts',
+  'src/machines/life/life.ts',
   'src/cluster/health/condition.ts',
 ];
 

@@ -96,7 +96,9 @@ replace() {
 
 # Removes path $1, which is rarely there.
 clear_way() {
-  { [ ! -e "$1" ] && [ ! -L "$1" ]; } || rm -rf "$1"
+  if [ -e "$1" ] || [ -L "$1" ]; then
+    rm -rf "$1"
+  fi
 }
 
 # Writes line $2 as file $1, readable for the agent alone (umask), with as few programs as it can:

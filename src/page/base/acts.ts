@@ -30,7 +30,7 @@ export const MACHINE_ACTS = {
 } as const;
 
 /**
- * Returns a command with its options. Empty and false options are left out; true ones have no value.
+ * Returns a command with its options. Empty and false ones are left out; true ones are bare.
  *
  * @param words for example `machine`, `accept`, `worker-3`
  */
@@ -150,7 +150,7 @@ function tabIn(words: string, here: readonly string[]): Act | undefined {
   return undefined;
 }
 
-/** The name that a command is about; a placeholder such as NAME stands for what is on the screen. */
+/** The name that a command is about; a placeholder such as NAME is what is on the screen. */
 function nameIn(rest: string, here: readonly string[], view: string): string | undefined {
   const [name = ''] = rest.split(' ');
   if (/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(name)) return name;

@@ -27,7 +27,7 @@ export function Order({ label, title, danger, disabled, wide, command, children,
   const asked = place.value.query.do;
   // A link to an order opens its dialog; nothing is ordered by a link.
   useEffect(() => {
-    // Of two that begin so, the first one opens, which has taken it out of the address.
+    // The first of two that begin so opens, and takes it out of the address.
     if (asked === undefined || place.peek().query.do !== asked) return;
     if (!command?.startsWith(`muster ${asked} `)) return;
     setOpen(true);
