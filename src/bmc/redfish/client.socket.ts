@@ -183,8 +183,19 @@ class Link {
   #send(method: string, path: string, body?: object, etag?: string): Promise<Answered> {
     const { address, port = 443, user, password, trust } = this.#access;
     const content = body && JSON.stringify(body);
-    return new Promise((done, fail) => {
+    return new Promise((answered, failed) => {
       let answers = false;
+      // For the whole answer, however slowly it comes. A signal of a time-out would be kept until
+      // then, with all of the request.
+      const timer = setTimeout(() => request.destroy(new Error('it takes too long')), ANSWER_MS);
+      const done = (answer: Answered | Promise<Answered>): void => {
+        clearTimeout(timer);
+        answered(answer);
+      };
+      const fail = (error: Error): void => {
+        clearTimeout(timer);
+        failed(error);
+      };
       const broken = (error: NodeJS.ErrnoException): void => {
         // A BMC may close a connection that was idle just when it is asked again.
         if (method === 'GET' && request.reusedSocket && !answers && error.code === 'ECONNRESET')
@@ -201,8 +212,6 @@ class Link {
           ...('name' in trust && trust.name !== undefined && { servername: trust.name }),
           // Certificates of BMCs are mostly their own; `#whyNotTrusted` says which one is right.
           rejectUnauthorized: false,
-          // The whole answer, however slowly it comes.
-          signal: AbortSignal.timeout(ANSWER_MS),
           headers: {
             accept: 'application/json',
             'odata-version': '4.0',

@@ -8,6 +8,8 @@ import { RedfishService } from './redfish.ts';
 import { type Certificate, WebCertificate } from './web-certificate.ts';
 
 const MAX_BODY = 64 * 1024;
+/** As OpenBMC keeps a connection of who is logged in (bmcweb: http_connection.hpp). */
+const KEPT_MS = 60_000;
 
 /** Listens at an address. `port` 0 takes any. */
 export async function listenRedfish(
@@ -25,6 +27,7 @@ export async function listenRedfish(
   const server: Server = createServer({ cert: shown.certificate, key: shown.key }, (request, response) => {
     void answer(service, request, response);
   });
+  server.keepAliveTimeout = KEPT_MS;
   await new Promise<void>((done, fail) => {
     server.once('error', fail);
     server.listen(port, address, done);
