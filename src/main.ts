@@ -23,8 +23,8 @@ import { openState } from './wiring/state.ts';
 /** A hand-over waits so long until nothing is sent to machines, and looks so often. */
 const FINISH_MS = millis(10_000);
 const LOOK_MS = millis(50);
-/** Then the listeners have so long for their last answers: nobody answers machines meanwhile. */
-const LAST_ANSWERS_MS = 200;
+/** Then the listeners have so long for their last answers. */
+const LAST_ANSWERS = millis(200);
 const NEVER = new AbortController().signal;
 
 /**
@@ -67,13 +67,14 @@ export async function serve(options: ServeOptions): Promise<void> {
   };
   /** Downloads and requests of machines that are under way. */
   let active = (): number => 0;
-  let closeWithinMs = Number.POSITIVE_INFINITY;
+  let closeDhcp: CloseListener = async () => {};
+  let handing = false;
   /** Ends once no machine is in the middle of something, or that takes too long. */
   async function handOver(): Promise<void> {
     log.info({}, 'this host hands over to another one');
     for (let left: number = FINISH_MS; left > 0 && active() > 0; left -= LOOK_MS)
       await pause(systemClock, LOOK_MS, stopping.signal);
-    closeWithinMs = LAST_ANSWERS_MS;
+    handing = true;
     ended.reject(new MusterError('E_HOST_NOT_ACTING', 'it handed over, as an operator ordered'));
   }
   // The part that was opened last is closed first, also when starting fails half-way.
@@ -93,16 +94,18 @@ export async function serve(options: ServeOptions): Promise<void> {
     closing.defer(async () => {
       stopping.abort();
       const closed = Promise.all(listeners.map((close) => close()));
-      if (closeWithinMs === Number.POSITIVE_INFINITY) await closed;
-      else await Promise.race([closed, pause(systemClock, millis(closeWithinMs), NEVER)]);
+      // In a hand-over, DHCP answers until the other listeners are closed.
+      if (handing) await Promise.race([closed, pause(systemClock, LAST_ANSWERS, NEVER)]);
+      else await Promise.all([closed, closeDhcp()]);
+      await closeDhcp();
     });
     const clusters = await openClusters(options, common, state, boot, closing);
     // A boot host whose store continues elsewhere answers no machine.
     const serves = state.life.state !== 'superseded';
     if (serves) await clusters.listen(opened);
     const listening = serves ? await boot.listen(opened) : undefined;
-    if (listening) active = listening.active;
-    const ofMachines = [...listeners];
+    if (listening) ({ active, closeDhcp } = listening);
+    const ofMachines = [...listeners, closeDhcp];
     state.life.onSuperseded(() => void Promise.all(ofMachines.map((close) => close())));
     const daemon = daemonOf(common, state, boot);
     void keepMemorySmall(common);

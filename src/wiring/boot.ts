@@ -37,6 +37,7 @@ interface MachineListeners {
   readonly httpPort: number;
   /** How many files and answers are under way. */
   readonly active: () => number;
+  readonly closeDhcp: CloseListener;
 }
 
 /** Ends a listener; requests under way are answered first. */
@@ -154,12 +155,11 @@ export function createBoot(
       clock,
       log,
       metrics,
-      signal,
       sockets,
       datagrams: io.datagrams,
     });
-    opened(() => dhcp.close());
-    return { httpPort: http.port, active: () => http.active() + tftp.active() };
+    const active = () => http.active() + tftp.active();
+    return { httpPort: http.port, active, closeDhcp: () => dhcp.close() };
   };
   return { service, networks, gate, agentPeers, sockets: sockets.map(({ name }) => name), listen };
 }

@@ -109,6 +109,7 @@ mkdir -p /run/units/muster.service.d
 echo '[Service]
 Environment=MUSTER_BOOT_ADDRESS=rack0=10.88.0.2/24,rack1=10.88.1.2/24' \
   >/run/units/muster.service.d/address.conf
+# Prints the boot addresses that interfaces have.
 boot_addresses() {
   ip -4 -o addr show | grep -o '10\.88\.[01]\.2/24' | tr '\n' ' '
 }

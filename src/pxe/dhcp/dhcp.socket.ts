@@ -18,7 +18,6 @@ interface DhcpParts extends PacketPipelineParts {
    */
   readonly sockets: readonly InheritedSocket[];
   readonly datagrams: Datagrams;
-  readonly signal: AbortSignal;
 }
 
 interface DhcpServer {
@@ -78,6 +77,5 @@ export async function startDhcp(parts: DhcpParts): Promise<DhcpServer> {
     })();
     return closing;
   };
-  parts.signal.addEventListener('abort', () => void close(), { once: true });
   return { close };
 }
