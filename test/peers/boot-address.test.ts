@@ -1,7 +1,7 @@
 /**
  * The address that goes from one acting boot host to the next: two hosts in namespaces on one
- * segment, with a real member of etcd, and a machine with dhclient, arping and the neighbours of its
- * kernel. Needs scripts/in-namespace.sh.
+ * segment, with a real member of etcd, and a machine with dhclient, arping and the neighbours of
+ * its kernel. Needs scripts/in-namespace.sh.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -152,6 +152,7 @@ test('the acting host has the boot address, and machines are told no other; a ho
   expect(answered).toBe(sent);
   console.log(`hand-over: the latest of ${sent} answers of DHCP came after ${worst} ms`);
   expect([has('ha1'), has('ha2')]).toEqual([true, false]);
+  expect(last.output()).toContain('"event":"host.take-over","subject":"muster","reason":"handed_over"');
 
   // A kill: the program takes the address away.
   signal(last.pid, 'SIGKILL');
