@@ -1,4 +1,5 @@
 /** The CA of BMCs: made for the first certificate, and replaced when somebody orders it. */
+import { MusterError } from '../base/errors.ts';
 import { allGenerations, type Keyset, trustBundle } from '../pki/keyset.ts';
 import type { Pki } from '../pki/pki.ts';
 import { BMC_SCOPE } from '../store/keys.ts';
@@ -7,6 +8,8 @@ import type { Given } from './known.ts';
 import type { Reach } from './reach.ts';
 
 const NAME = 'bmc-ca';
+/** More CAs in use are refused: BMCs take certificates of the last one first. */
+const MOST_IN_USE = 8;
 
 export interface BmcAuthority {
   /** The generation that signs; undefined: there is none yet. */
@@ -15,7 +18,11 @@ export interface BmcAuthority {
   bundle(): Promise<string>;
   /** Signs for the key of a BMC. @throws {BmcFault} when its request proves no key */
   sign(machine: string, reach: Reach, request: string): Promise<Given & { readonly pem: string }>;
-  /** Makes a generation that signs from now on. */
+  /**
+   * Makes a generation that signs from now on.
+   *
+   * @throws {MusterError} E_BMC when BMCs have certificates of too many already
+   */
   replace(): Promise<void>;
   /** Ends generations that sign no more, if no certificate of theirs is in use. */
   forgetBefore(used: ReadonlySet<string>): Promise<void>;
@@ -43,6 +50,12 @@ export function openBmcAuthority(
     replace: () =>
       alone(async () => {
         await pki.found(BMC_SCOPE);
+        const trusted = (await keyset())?.trusted.length ?? 0;
+        if (trusted >= MOST_IN_USE)
+          throw new MusterError(
+            'E_BMC',
+            `BMCs have certificates of ${trusted} CAs; \`muster pki status\` shows which do not take a new one`,
+          );
         const { generation } = await pki.transition(BMC_SCOPE, NAME, { do: 'make' });
         for (const step of ['trust', 'promote'] as const)
           await pki.transition(BMC_SCOPE, NAME, { do: step, generation });

@@ -100,6 +100,8 @@ class Rounds implements Upkeep {
   }
 
   async replaceAuthority(): Promise<void> {
+    // Repeated orders leave no CAs behind that never signed for a BMC.
+    await this.#forget(this.#deps.machines());
     await this.#deps.authority.replace();
     void apart(() => this.#all(this.#deps.machines()));
   }

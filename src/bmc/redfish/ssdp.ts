@@ -78,6 +78,8 @@ export function readAnswer(datagram: Buffer): SsdpAnswer | undefined {
 function locationIn(text: string): string | undefined {
   const url = text.length > MAX_LOCATION ? null : URL.parse(text);
   if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:')) return undefined;
+  // The parser takes more than a host can be called, such as brackets.
+  if (!/^(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:]+\])$/.test(url.hostname)) return undefined;
   const isPlain = url.username === '' && url.password === '' && url.search === '' && url.hash === '';
   if (!isPlain || !/^\/redfish(?:\/v1)?\/?$/.test(url.pathname)) return undefined;
   return printable(url.href, MAX_LOCATION);

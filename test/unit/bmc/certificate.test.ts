@@ -241,6 +241,13 @@ test('a request that proves no key gets no certificate', async () => {
   await expect(signFor(pki, 'node-1', reach(), 'nonsense')).rejects.toMatchObject({ code: 'not-understood' });
 });
 
+test('a CA that would be one too many for all BMCs to know is refused', async () => {
+  for (let made = 0; made < 7; made++) await authority.replace();
+  await expect(authority.replace()).rejects.toMatchObject({ code: 'E_BMC' });
+  await authority.forgetBefore(new Set());
+  await authority.replace();
+});
+
 test('another CA signs after an order, and the one before ends when nobody needs it', async () => {
   const connections = await open();
   await connections.certify('node-1', reach(), sign);

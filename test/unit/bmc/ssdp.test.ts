@@ -44,6 +44,7 @@ test('a URL that is none of Redfish, or that misleads a reader, is left out', ()
     'https://10.78.0.10@evil.example/redfish/v1',
     'https://10.78.0.10/redfish/v1?next=//evil.example',
     'https://10.78.0.10/admin',
+    'https://10.78.0.)0/redfish/v1',
     'nonsense',
   ])
     expect(url(text)).toEqual({ uuid: UUID });
