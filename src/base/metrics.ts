@@ -209,7 +209,7 @@ export const METRICS = {
     help: 'Hosts that share the store, by what they do: acting, standby or silent.',
     labels: ['state'],
   },
-  muster_take_over_seconds: {
+  muster_take_over_gap: {
     type: 'gauge',
     help: 'Seconds in which nobody answered when this host took over: from the end of the other one’s lease until this one answered; 0 when it did not take over.',
     labels: [],

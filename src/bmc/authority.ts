@@ -50,12 +50,7 @@ export function openBmcAuthority(
     replace: () =>
       alone(async () => {
         await pki.found(BMC_SCOPE);
-        const trusted = (await keyset())?.trusted.length ?? 0;
-        if (trusted >= MOST_IN_USE)
-          throw new MusterError(
-            'E_BMC',
-            `BMCs have certificates of ${trusted} CAs; \`muster pki status\` shows which do not take a new one`,
-          );
+        mustHaveRoom((await keyset())?.trusted.length ?? 0);
         const { generation } = await pki.transition(BMC_SCOPE, NAME, { do: 'make' });
         for (const step of ['trust', 'promote'] as const)
           await pki.transition(BMC_SCOPE, NAME, { do: step, generation });
@@ -72,4 +67,13 @@ export function openBmcAuthority(
         }
       }),
   };
+}
+
+/** @throws {MusterError} E_BMC when BMCs have certificates of too many CAs for another one */
+function mustHaveRoom(inUse: number): void {
+  if (inUse < MOST_IN_USE) return;
+  throw new MusterError(
+    'E_BMC',
+    `BMCs have certificates of ${inUse} CAs; \`muster pki status\` shows which do not take a new one`,
+  );
 }

@@ -20,7 +20,7 @@ export function tellTakeOver(
 ): void {
   const after = hosts.takeOver();
   const ms = after === undefined ? 0 : Math.round(systemClock.monotonic() - after.goneAt);
-  metrics.set('muster_take_over_seconds', {}, ms / 1000);
+  metrics.set('muster_take_over_gap', {}, ms / 1000);
   if (after !== undefined && after.from !== hosts.sharedAs) {
     const text = `${hosts.sharedAs} acts after ${after.from}: ${CEASED[after.how]}. It answers ${ms} ms after the other one's turn ended.`;
     log.info({ from: after.from, how: after.how, ms }, 'this host took over');

@@ -121,9 +121,7 @@ test('a host that is killed or paused is followed by another one, which has all 
 
   expect(await machines('host3')).toEqual(['m1', 'm2', 'm3']);
   expect(await takeOver('host3')).toBe('host2 lease_ended');
-  console.log(
-    `take-over after a kill: ${killed.toFixed(0)} ms, after a pause: ${paused.toFixed(0)} ms`,
-  );
+  console.log(`take-over after a kill: ${killed.toFixed(0)} ms, after a pause: ${paused.toFixed(0)} ms`);
 }, 240_000);
 
 test('a store moves from a file to etcd and back, and nothing is missing', async () => {
