@@ -139,6 +139,8 @@ const sealedAs = (holder: string): string => `bmc.${holder}`;
 class HeldConnections implements Connections {
   readonly #deps: ConnectDeps;
   readonly #known = new Map<string, Known>();
+  /** The machines of each BMC, by its lock. */
+  readonly #sharing = new Map<string, Set<string>>();
   /** What is sealed of each machine that was asked. */
   readonly #passwords = new Map<string, readonly OwnPassword[]>();
   /** The end of the last work with each BMC. */
@@ -154,7 +156,7 @@ class HeldConnections implements Connections {
     for (const { key, value } of (await this.#deps.store.list(KEYS.bmc.prefix())).records) {
       const [machine] = KEYS.bmc.parse(key) ?? [];
       const known = decodeKnown(value);
-      if (machine !== undefined && known) this.#known.set(machine, known);
+      if (machine !== undefined && known) this.#remember(machine, known);
     }
   }
 
@@ -162,15 +164,16 @@ class HeldConnections implements Connections {
     const known = this.#known.get(machine);
     if (known === undefined) return undefined;
     const own = this.#known.get(this.#holder(machine, known.lock))?.own;
-    const shared = known.certificate ? known : this.#sharing(known.lock).find((one) => one.certificate);
-    return { ...known, ...(own && { own }), ...(shared && { certificate: shared.certificate }) };
+    const certificate =
+      known.certificate ?? this.#knownAt(known.lock).find((one) => one.certificate)?.certificate;
+    return { ...known, ...(own && { own }), ...(certificate && { certificate }) };
   }
 
   async forget(machine: string): Promise<void> {
     if (!this.#known.has(machine)) return;
     const { lock } = this.#known.get(machine)!;
     await this.#deps.store.commit([{ key: KEYS.bmc.key(machine), delete: true }]);
-    this.#known.delete(machine);
+    this.#remember(machine, undefined);
     if (this.#stays.get(lock)?.machine === machine) await this.#end(lock);
   }
 
@@ -333,15 +336,25 @@ class HeldConnections implements Connections {
   }
 
   /** What is known of the BMC by all of its machines. */
-  #sharing(lock: string): readonly Known[] {
-    return [...this.#known.values()].filter((one) => one.lock === lock);
+  #knownAt(lock: string): readonly Known[] {
+    return [...(this.#sharing.get(lock) ?? [])].map((machine) => this.#known.get(machine)!);
+  }
+
+  #remember(machine: string, known: Known | undefined): void {
+    const before = this.#known.get(machine)?.lock;
+    if (before !== undefined && before !== known?.lock) this.#sharing.get(before)?.delete(machine);
+    if (known === undefined) this.#known.delete(machine);
+    else {
+      this.#known.set(machine, known);
+      this.#sharing.set(known.lock, (this.#sharing.get(known.lock) ?? new Set()).add(machine));
+    }
   }
 
   /** The machine under whose name the passwords are: machines of one BMC share an account. */
   #holder(machine: string, lock: string): string {
     if (this.#known.get(machine)?.own) return machine;
-    for (const [other, known] of this.#known) if (known.own && known.lock === lock) return other;
-    return machine;
+    const others = [...(this.#sharing.get(lock) ?? [])];
+    return others.find((other) => this.#known.get(other)?.own) ?? machine;
   }
 
   async #own(holder: string): Promise<readonly OwnPassword[]> {
@@ -475,7 +488,7 @@ class HeldConnections implements Connections {
       pinned: (seen: string): void => {
         shown = seen;
       },
-      or: reach.managedCertificate ? this.#sharing(lockOf(reach)).flatMap(givenTo) : [],
+      or: reach.managedCertificate ? this.#knownAt(lockOf(reach)).flatMap(givenTo) : [],
       ...(ca === undefined ? { pin: sha256 ?? known.pin } : { ca, ...(name !== undefined && { name }) }),
     };
     const bmc =
@@ -500,7 +513,7 @@ class HeldConnections implements Connections {
   }
 
   async #store(machine: string, known: Known): Promise<void> {
-    this.#known.set(machine, known);
+    this.#remember(machine, known);
     await this.#deps.store.commit([{ key: KEYS.bmc.key(machine), put: JSON.stringify(known) }]);
   }
 }
