@@ -1,8 +1,7 @@
 /** The boot hosts that share a store, as operators see them. */
 import { counted } from '../base/counted.ts';
-import { type HostSeen, SILENT_MS as SILENT } from '../store/etcd/hosts.ts';
+import { type HostSeen, SILENT_MS } from '../store/etcd/hosts.ts';
 
-export const SILENT_MS = SILENT;
 /** A clock that is so far off makes certificates and leases of a take-over wrong. */
 const SKEW_MS = 2000;
 

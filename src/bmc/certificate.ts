@@ -43,6 +43,13 @@ export function afterShown(known: Known, shown: string, isGiven: boolean): Known
 export const givenTo = ({ certificate, offered = [] }: Known): readonly string[] =>
   [...(certificate ? [certificate] : []), ...offered].map(({ pin }) => pin);
 
+/** The pin of the certificate that counts now; undefined: the first one that it shows will. */
+export const countingPin = (
+  { managedCertificate, certificate }: Pick<Reach, 'managedCertificate' | 'certificate'>,
+  known: Known | undefined,
+): string | undefined =>
+  (managedCertificate ? known?.certificate?.pin : undefined) ?? certificate?.sha256 ?? known?.pin;
+
 /** Whether a BMC has to get a certificate. `primary`: the generation of the CA that signs. */
 export function owesCertificate(
   reach: Pick<Reach, 'managedCertificate'>,

@@ -83,19 +83,23 @@ class Rounds implements Upkeep {
     if (!this.#closed) this.#cancel = this.#deps.clock.after(EVERY, () => void this.#round());
   }
 
-  async rotate(machines: readonly string[], by: string): Promise<void> {
-    const { reach, connections, clock } = this.#deps;
-    const due = { by, at: clock.now() };
-    const reached = machines.map((machine) => [machine, mustManage(machine, reach(machine))] as const);
-    for (const [machine, to] of reached) await connections.note(machine, to, { due, fault: undefined });
-    void apart(() => this.#all(machines));
+  rotate(machines: readonly string[], by: string): Promise<void> {
+    return this.#order(machines, mustManage, { due: { by, at: this.#deps.clock.now() } });
   }
 
-  async certify(machines: readonly string[], by: string): Promise<void> {
-    const { reach, connections, clock } = this.#deps;
-    const certify = { by, at: clock.now() };
-    const reached = machines.map((machine) => [machine, mustCertify(machine, reach(machine))] as const);
-    for (const [machine, to] of reached) await connections.note(machine, to, { certify, fault: undefined });
+  certify(machines: readonly string[], by: string): Promise<void> {
+    return this.#order(machines, mustCertify, { certify: { by, at: this.#deps.clock.now() } });
+  }
+
+  /** Notes an order for each machine, if documents allow it for all, and begins. */
+  async #order(
+    machines: readonly string[],
+    must: typeof mustManage,
+    order: Pick<Known, 'due' | 'certify'>,
+  ): Promise<void> {
+    const { reach, connections } = this.#deps;
+    const reached = machines.map((machine) => [machine, must(machine, reach(machine))] as const);
+    for (const [machine, to] of reached) await connections.note(machine, to, { ...order, fault: undefined });
     void apart(() => this.#all(machines));
   }
 

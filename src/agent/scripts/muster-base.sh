@@ -84,14 +84,19 @@ replace() {
     cp "$1" "$replacement" &&
     give_to "${4:-}" "$replacement" &&
     chmod "$2" "$replacement" &&
-    sync "$replacement" &&
-    mv -fT "$replacement" "$3" &&
-    sync "${3%/*}"
+    put_in_place "$replacement" "$3"
   then
     return 0
   fi
   rm -f "$replacement"
   return 1
+}
+
+# Puts the written file $1 at path $2 of the same directory, durably.
+put_in_place() {
+  sync "$1" &&
+    mv -fT "$1" "$2" &&
+    sync "${2%/*}"
 }
 
 # Removes path $1, which is rarely there.
@@ -108,9 +113,7 @@ write_line() {
   if make_parent "$1" &&
     clear_way "$replacement" &&
     printf '%s\n' "$2" >"$replacement" &&
-    sync "$replacement" &&
-    mv -fT "$replacement" "$1" &&
-    sync "${1%/*}"
+    put_in_place "$replacement" "$1"
   then
     return 0
   fi

@@ -7,6 +7,7 @@ import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
 import { OWN_USER } from '../../bmc/account.ts';
+import { countingPin } from '../../bmc/certificate.ts';
 import { whereOf } from '../../bmc/reach.ts';
 import type { FoundService } from '../../bmc/redfish/ssdp.socket.ts';
 import type { Sightings } from '../../bmc/sightings.ts';
@@ -58,11 +59,12 @@ interface FindDeps extends PowerDeps {
 
 function viewOf(machine: string, { power }: Pick<PowerDeps, 'power'>) {
   const reach = power.reach(machine)!;
-  const { own, due, fault, protocol, pin, certificate, certify } = power.known(machine) ?? {};
+  const known = power.known(machine);
+  const { own, due, fault, protocol, certificate, certify } = known ?? {};
   const { managed, user: given } = reach.credentials ?? {};
   const user = own && managed ? OWN_USER : given;
   const ours = reach.managedCertificate ? certificate : undefined;
-  const counts = ours?.pin ?? reach.certificate?.sha256 ?? pin;
+  const pin = countingPin(reach, known);
   return {
     ...{ machine, address: whereOf(reach), protocol: protocol ?? reach.protocol },
     ...(user !== undefined && { user }),
@@ -72,7 +74,7 @@ function viewOf(machine: string, { power }: Pick<PowerDeps, 'power'>) {
     ...(fault && {
       fault: { code: fault.code, text: fault.message, times: fault.times, at: stamp(fault.at) },
     }),
-    ...(counts !== undefined && { pin: counts }),
+    ...(pin !== undefined && { pin }),
     ...(ours && { certificate: { since: stamp(ours.issuedAt), notAfter: stamp(ours.notAfter) } }),
     ...(certify && { certify: { by: certify.by, at: stamp(certify.at) } }),
   };

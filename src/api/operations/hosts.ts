@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
 import { listOf, type Parsed, part, time } from '../contract/contract.ts';
-import { type Hosts, hostState, ready, SILENT_MS } from '../hosts.ts';
+import { type Hosts, hostState, ready } from '../hosts.ts';
 import { partOf } from '../listing.ts';
 import { operation } from '../operation.ts';
 import { timestamp } from '../times.ts';
@@ -90,7 +90,7 @@ export const HOSTS = [
     async ({ params: { name } }, { hosts }: Deps) => {
       const found = hosts.list().find(({ host }) => host === name);
       if (found === undefined) throw new MusterError('E_NOT_FOUND', `there is no boot host "${name}"`);
-      if (found.agoMs < SILENT_MS)
+      if (hostState(found) !== 'silent')
         throw new MusterError('E_CONFLICT', `${name} was heard just now; stop its server first`);
       beforeChange(`forget the boot host ${name}`);
       await hosts.forget(name);

@@ -5,6 +5,7 @@ import { type Millis, parseDuration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { inParts } from '../../base/parts.ts';
 import { BOOT_TARGETS, POWER_STATES } from '../../bmc/bmc.ts';
+import { countingPin } from '../../bmc/certificate.ts';
 import type { Known } from '../../bmc/known.ts';
 import { type Order, PATIENCE, WANTS, type Want } from '../../bmc/order.ts';
 import type { PowerOrders, ReadPower } from '../../bmc/orders.ts';
@@ -119,9 +120,7 @@ function viewOf(machine: string, { power }: Pick<PowerDeps, 'power'>, read?: Rea
   const known = power.known(machine);
   const state = read ?? power.read(machine);
   const last = power.last(machine);
-  const { certificate, managedCertificate } = reach;
-  const ours = managedCertificate ? known?.certificate?.pin : undefined;
-  const pin = ours ?? certificate?.sha256 ?? known?.pin;
+  const pin = countingPin(reach, known);
   return {
     ...{ machine, address: whereOf(reach), protocol: known?.protocol ?? reach.protocol },
     ...(pin !== undefined && { pin }),

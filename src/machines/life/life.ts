@@ -70,25 +70,10 @@ export const LIFE = {
     next: 'muster delete machine NAME, and accept it again if it is to be used',
   },
 } as const satisfies Readonly<Record<string, LifeRow>>;
-export const LIFE_STATES = [
-  'in-use',
-  'taken-out',
-  'rescue',
-  'wiping',
-  'wiped',
-  'wipe-failed',
-  'retired',
-] as const;
-export type LifeState = (typeof LIFE_STATES)[number];
 /** The states that are stored: a machine without one is in use. */
-export const OUT_STATES = [
-  'taken-out',
-  'rescue',
-  'wiping',
-  'wiped',
-  'wipe-failed',
-  'retired',
-] as const satisfies readonly LifeState[];
+export const OUT_STATES = ['taken-out', 'rescue', 'wiping', 'wiped', 'wipe-failed', 'retired'] as const;
+export const LIFE_STATES = ['in-use', ...OUT_STATES] as const;
+export type LifeState = (typeof LIFE_STATES)[number];
 export type OutState = (typeof OUT_STATES)[number];
 
 /** The orders that a state allows. */

@@ -33,14 +33,18 @@ export function LifeOrders({ name, life, done }: LifeProps) {
   );
 }
 
-/** What each order does, and whether it cannot be undone, so that the name is typed. */
-const TEXTS: Readonly<Record<LifeOrder, { readonly text: string; readonly final?: true }>> = {
+/** What each order does; whether it takes a reason, and the name because it cannot be undone. */
+const TEXTS: Readonly<
+  Record<LifeOrder, { readonly text: string; readonly why?: true; readonly final?: true }>
+> = {
   'take-out': {
     text: 'Use this for a repair. Its Node is drained, its member leaves etcd if the quorum allows, and its BMC switches it off. Its boots are held until you bring it back.',
+    why: true,
   },
   'bring-back': { text: 'The machine may boot again, and joins its cluster.' },
   rescue: {
     text: 'It boots a small system once, which writes to no disk, and which lets the owner of the key in by SSH. Its BMC restarts it. Afterwards it is what it was before.',
+    why: true,
   },
   replace: {
     text: 'Its name and its place go to hardware that was seen and has no document. The certificate of the old hardware ends.',
@@ -48,11 +52,13 @@ const TEXTS: Readonly<Record<LifeOrder, { readonly text: string; readonly final?
   },
   wipe: {
     text: 'Its disks are wiped at its next boot from the network; its BMC restarts it. It counts when what was written before is gone. Disks of others and sticks are left alone.',
+    why: true,
     final: true,
   },
   'call-off': { text: 'A wipe that has not begun, or a rescue, ends. The machine is what it was before.' },
   retire: {
     text: 'For good: its certificate is revoked, and the keys of its encrypted disks are removed. Its document stays until you delete it.',
+    why: true,
     final: true,
   },
 };
@@ -66,8 +72,7 @@ function LifeOrderButton({ order, name, life, done }: ButtonProps) {
   const [key, setKey] = useState('');
   const [by, setBy] = useState('');
   const [keepsDisks, setKeepsDisks] = useState(false);
-  const { text, final } = TEXTS[order];
-  const asksWhy = ['take-out', 'rescue', 'wipe', 'retire'].includes(order);
+  const { text, why, final } = TEXTS[order];
   const give = async (): Promise<void> => {
     const params = { name };
     if (order === 'take-out') await ask('POST /v1/machines/:name/take-out', { params, body: { reason } });
@@ -93,7 +98,7 @@ function LifeOrderButton({ order, name, life, done }: ButtonProps) {
         ...(order === 'replace' && { '--keep-disks': keepsDisks }),
         ...(order === 'wipe' && { '--level': level }),
         ...(order === 'retire' && { '--unwiped': unwiped }),
-        ...(asksWhy && { '--reason': reason }),
+        ...(why && { '--reason': reason }),
         ...(final && { '--confirm': confirm }),
       })}
       give={give}
@@ -141,7 +146,7 @@ function LifeOrderButton({ order, name, life, done }: ButtonProps) {
           Its disks were not wiped: they are destroyed elsewhere
         </label>
       )}
-      {asksWhy && <TextField label="Reason" value={reason} set={setReason} required />}
+      {why && <TextField label="Reason" value={reason} set={setReason} required />}
       {final && <TextField label={`Type ${name} to confirm`} value={confirm} set={setConfirm} required />}
     </Order>
   );

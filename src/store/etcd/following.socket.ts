@@ -20,10 +20,6 @@ const AGAIN_MS = 1000;
 export class Records {
   readonly #records = new Map<string, StoredRecord>();
 
-  get count(): number {
-    return this.#records.size;
-  }
-
   get(key: string): StoredRecord | undefined {
     return this.#records.get(key);
   }
