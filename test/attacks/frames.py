@@ -2,8 +2,8 @@
 
     frames.py MILLISECONDS REPEAT < frames in hexadecimal, one on each line
 
-Prints each UDP packet that arrives at eth0 until MILLISECONDS after the last frame, as a line of
-JSON.
+Prints `listening`, and each UDP packet that arrives at eth0 from then until MILLISECONDS after the
+last frame, as a line of JSON.
 """
 import json
 import socket
@@ -12,11 +12,12 @@ import sys
 import time
 
 wait, repeat = float(sys.argv[1]) / 1000, int(sys.argv[2])
-frames = [bytes.fromhex(line) for line in sys.stdin]
 link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003))
 link.bind(("eth0", 0))
 # Replies are kept here while frames are still sent.
 link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 20)
+print("listening", flush=True)
+frames = [bytes.fromhex(line) for line in sys.stdin]
 for _ in range(repeat):
     for frame in frames:
         link.send(frame)

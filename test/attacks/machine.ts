@@ -3,6 +3,7 @@
  * attacker takes the same steps from where it is.
  */
 import { execFileSync } from 'node:child_process';
+import { createHash, createPublicKey } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -27,10 +28,11 @@ export const bootFileOf = (packet: DhcpPacket): string =>
 /** Takes a lease as iPXE does, by broadcast, and gives its address to the interface at `place`. */
 export async function takeLease(rig: Rig, place: Place, mac: Mac): Promise<string> {
   const fields = { mac, options: IPXE!, flags: BROADCAST_FLAG };
-  const [offer] = await rig.dhcp(place, [message('DISCOVER', fields)]);
+  const [offer] = await rig.dhcp(place, [message('DISCOVER', fields)], { replies: 1 });
   if (offer === undefined) throw new Error(`no offer for ${mac}: ${rig.muster.log().slice(-2000)}`);
   const address = formatIpv4(offer.yiaddr);
-  const [ack] = await rig.dhcp(place, [message('REQUEST', { ...fields, address, server: BOOT_HOST })]);
+  const request = message('REQUEST', { ...fields, address, server: BOOT_HOST });
+  const [ack] = await rig.dhcp(place, [request], { replies: 1 });
   if (ack?.options.get(53)?.[0] !== 5) throw new Error(`no lease for ${mac}`);
   ip('-n', place, 'addr', 'replace', `${address}/24`, 'dev', 'eth0');
   return address;
@@ -83,6 +85,12 @@ export class Agent {
 
   #file(name: string): string {
     return path.join(this.#directory, name);
+  }
+
+  /** The pin of its key, as the boot host lists it. */
+  get pin(): string {
+    const key = createPublicKey(fs.readFileSync(this.#file('key'))).export({ type: 'spki', format: 'der' });
+    return createHash('sha256').update(key).digest('hex');
   }
 
   get csr(): string {

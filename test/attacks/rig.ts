@@ -2,8 +2,9 @@
  * A boot host and everybody who may attack it: the shipped `bin/muster serve` in network
  * namespaces. Needs scripts/in-namespace.sh. README.md has the picture.
  */
-import { execFileSync, spawn } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Mac } from '../../src/base/mac.ts';
@@ -134,6 +135,18 @@ export interface Received {
   readonly bytes: Buffer;
 }
 
+interface Sending {
+  /** Where to, as ADDRESS:PORT. */
+  readonly to?: string;
+  /** The port to send from; default: any. */
+  readonly port?: number;
+  /** Ends after so many answers. For tests that expect one: a busy boot host answers later. */
+  readonly replies?: number;
+  /** For how many milliseconds answers are waited for; default: {@link patience}. */
+  readonly wait?: number;
+}
+const patience = (replies: number): number => (Number.isFinite(replies) ? 20_000 : 500);
+
 export class Rig {
   readonly muster: Muster;
 
@@ -193,7 +206,7 @@ export class Rig {
   /** Requests a URL with curl. `more`: further arguments of curl. */
   async http(place: Place, url: string, ...more: readonly string[]): Promise<Answer> {
     const marks = ['-w', '%{stderr}%{http_code} %{errormsg}'];
-    const words = ['-q', '-sS', '--max-time', '10', '-D', '-', ...marks, ...more, url];
+    const words = ['-q', '-sS', '--max-time', '30', '-D', '-', ...marks, ...more, url];
     const { stdout, stderr } = await inside(place, ['curl', ...words]);
     const [status, ...error] = stderr.split('\n').at(-1)!.split(' ');
     const end = stdout.indexOf('\r\n\r\n');
@@ -205,15 +218,15 @@ export class Rig {
     };
   }
 
-  /** Sends datagrams from `port` (default: any) and returns what comes back within `wait` ms. */
+  /** Sends datagrams and returns what comes back. */
   async datagrams(
     place: Place,
-    { to, port = 0, wait = 500 }: { readonly to: string; readonly port?: number; readonly wait?: number },
+    { to, port = 0, replies = Number.POSITIVE_INFINITY, wait = patience(replies) }: Sending & { to: string },
     payloads: readonly Buffer[],
   ): Promise<readonly Received[]> {
     const client = resolve('test/peers/dhcp-client.ts');
     const hex = payloads.map((payload) => payload.toString('hex'));
-    const words = [process.execPath, client, String(wait), 'Infinity', String(port), to, ...hex];
+    const words = [process.execPath, client, ...[wait, replies, port].map(String), to, ...hex];
     const { stdout, stderr, code } = await inside(place, words);
     if (code !== 0) throw new Error(stderr);
     return lines(stdout).map((line) => {
@@ -226,9 +239,9 @@ export class Rig {
   async dhcp(
     place: Place,
     payloads: readonly Buffer[],
-    { to = '255.255.255.255:67', port = 68, wait = 500 } = {},
+    { to = '255.255.255.255:67', port = 68, ...more }: Sending = {},
   ): Promise<readonly DhcpPacket[]> {
-    return (await this.datagrams(place, { to, port, wait }, payloads)).map(({ bytes }) => {
+    return (await this.datagrams(place, { to, port, ...more }, payloads)).map(({ bytes }) => {
       const decoded = decode(bytes);
       if (!decoded.ok) throw new Error(decoded.fault);
       return decoded.packet;
@@ -237,20 +250,27 @@ export class Rig {
 
   /**
    * Sends Ethernet frames, each `repeat` times, and returns the UDP packets that arrive at that
-   * interface within `wait` ms after the last: also those to addresses and ports that nobody has.
+   * interface from then until `wait` ms after the last: also those to addresses and ports that
+   * nobody has. `meanwhile` runs before, while the interface is listened at.
    */
   async frames(
     place: Place,
     frames: readonly Buffer[],
-    { wait = 500, repeat = 1 } = {},
+    { wait = 500, repeat = 1, meanwhile = async () => {} } = {},
   ): Promise<readonly CapturedUdp[]> {
     const program = resolve('test/attacks/frames.py');
-    const input = frames.map((frame) => `${frame.toString('hex')}\n`).join('');
-    const { stdout, stderr, code } = await inside(
-      place,
-      ['python3', program, String(wait), String(repeat)],
-      input,
-    );
+    const child = spawn('ip', [
+      ...['netns', 'exec', place, 'python3', program],
+      ...[wait, repeat].map(String),
+    ]);
+    const ended = endOf(child);
+    try {
+      await Promise.race([once(child.stdout, 'data'), ended]);
+      await meanwhile();
+    } finally {
+      child.stdin.end(frames.map((frame) => `${frame.toString('hex')}\n`).join(''));
+    }
+    const { stdout, stderr, code } = await ended;
     if (code !== 0) throw new Error(stderr);
     return lines(stdout).map((line) => {
       const got = JSON.parse(line) as Omit<CapturedUdp, 'payload'> & { hex: string };
@@ -275,7 +295,7 @@ export class Rig {
   /** Runs `muster` as an operator; rejects when it fails. */
   async operator(...words: readonly string[]): Promise<string> {
     const env = { ...process.env, MUSTER_SOCKET: this.muster.socket };
-    const { code, stdout, stderr } = await finished([resolve('bin/muster'), ...words], '', env);
+    const { code, stdout, stderr } = await finished([resolve('bin/muster'), ...words], env);
     if (code !== 0) throw new Error(`muster ${words.join(' ')}: ${stderr}`);
     return stdout;
   }
@@ -294,17 +314,22 @@ interface Ended {
   readonly stderr: string;
 }
 
-const inside = (place: Place, command: readonly string[], input = ''): Promise<Ended> =>
-  finished(['ip', 'netns', 'exec', place, ...command], input, process.env);
+const inside = (place: Place, command: readonly string[]): Promise<Ended> =>
+  finished(['ip', 'netns', 'exec', place, ...command], process.env);
 
-function finished(command: readonly string[], input: string, env: NodeJS.ProcessEnv): Promise<Ended> {
+function finished(command: readonly string[], env: NodeJS.ProcessEnv): Promise<Ended> {
   const child = spawn(command[0]!, command.slice(1), { env });
+  child.stdin.end();
+  return endOf(child);
+}
+
+/** What a program says until it ends. */
+function endOf(child: ChildProcessWithoutNullStreams): Promise<Ended> {
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text) => (stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text));
   child.stdin.on('error', () => {});
-  child.stdin.end(input);
   return new Promise((done) => child.on('close', (code) => done({ code, stdout, stderr })));
 }
 

@@ -47,9 +47,12 @@ describe('where Muster gives the addresses', () => {
   afterAll(() => rig.close());
 
   it('a host that hears the broadcasts of a boot gets nothing by what they say', async () => {
-    const hearing = rig.frames('atk', [], { wait: 4000 });
-    expect(await takeLease(rig, 'vic', VICTIM_MAC)).toBe('10.77.0.11');
-    const urls = (await hearing)
+    const heard = await rig.frames('atk', [], {
+      meanwhile: async () => {
+        expect(await takeLease(rig, 'vic', VICTIM_MAC)).toBe('10.77.0.11');
+      },
+    });
+    const urls = heard
       .filter(({ destination }) => destination === '255.255.255.255')
       .map(({ payload }) => decode(payload))
       .flatMap((read) => (read.ok ? [bootFileOf(read.packet)] : []))

@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Store } from '../../src/store/store.ts';
+import { MAX_COMMIT_BYTES, type Store } from '../../src/store/store.ts';
 import { codeOf, openAt } from '../unit/store/stores.ts';
 
 const MOUNT = '/run/muster-store-test';
@@ -58,7 +58,8 @@ test('commits that were acknowledged before the disk was full are there when the
 });
 
 test('small commits, such as leases, still fit where a large one does not', async () => {
-  const large = Array.from({ length: 16 }, (_, i) => ({ key: `large/${i}`, put: mebibyte }));
+  const values = MAX_COMMIT_BYTES / mebibyte.length;
+  const large = Array.from({ length: values }, (_, i) => ({ key: `large/${i}`, put: mebibyte }));
   const codes = await Promise.all([
     codeOf(store.commit(large)),
     codeOf(store.commit([{ key: 'lease/rack/10.77.0.20', put: '{"v":1}' }])),
