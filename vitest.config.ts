@@ -37,8 +37,8 @@ const peers = (name: string, files: { include: string[]; exclude?: string[]; ret
   test: {
     name,
     ...files,
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     fileParallelism: false,
     runner: './test/budget.runner.ts',
     // These tests wait for other programs most of the time; two cores carry three etcd racks.

@@ -2,7 +2,7 @@
 # Runs stages of the tests one after the other and adds up their counts: scripts/test.sh STAGE...
 # `peers=PART,PART` is a stage whose parts run concurrently. A failing stage does not keep the later
 # ones from running; its failures are named at the end. With MUSTER_LONG_MINUTES no long part begins
-# after so many minutes, and none at all on a slow host, where two parts run concurrently. The
+# after so many minutes, and none at all on a slow host, and two parts run concurrently. The
 # summary names those that were left out: such a host would not end before its CI gives up, and
 # would have shown nothing.
 set -u
@@ -37,7 +37,7 @@ for stage in "$@"; do
       scripts/images-ahead.sh "$@" &
       ;;
   esac
-  if [ "$name" = lab-all ] && scripts/late.sh; then
+  if [ "$name" = lab-all ] && scripts/late.sh 15; then
     echo "lab-long" >>.cache/results/left-out
     name=lab
     stage=lab

@@ -67,7 +67,7 @@ async function nobodyNoticed(rack: Rack, watches: readonly Watch[]): Promise<voi
 
 test.concurrent(
   "etcd's CA is replaced through a signer with one restart of each member, although the boot host dies twice",
-  { timeout: 600_000 },
+  { timeout: 1_200_000 },
   withRack(
     async (rack) => {
       const watches = await founded(rack);
@@ -106,7 +106,7 @@ test.concurrent(
 
 test.concurrent(
   "a rotation of etcd's CA that paused before the old one ends is rolled back without a restart, although a machine lost its power",
-  { timeout: 600_000 },
+  { timeout: 1_200_000 },
   withRack(
     async (rack) => {
       const watches = await founded(rack);
@@ -135,7 +135,7 @@ test.concurrent(
 
 test.concurrent(
   'in an emergency every key of etcd is replaced, and its clients notice nothing',
-  { timeout: 600_000 },
+  { timeout: 1_200_000 },
   withRack(
     async (rack) => {
       const watches = await founded(rack);

@@ -22,7 +22,7 @@ import { type Lives, shortLives } from './short-lives.ts';
 import { Writer } from './writer.ts';
 
 /** A wait that takes longer fails: on a machine that is not stuck nothing does. */
-export const PATIENCE_S = 240;
+export const PATIENCE_S = 480;
 
 /** The members of etcd by default. */
 export const NAMES = ['m1', 'm2', 'm3'] as const;
