@@ -19,6 +19,8 @@ export interface Io {
   readonly colorErr: boolean;
   /** Width of the terminal, in columns; undefined when standard output is not a terminal. */
   readonly columns: number | undefined;
+  /** Height of the terminal, in lines; undefined when standard output is not a terminal. */
+  readonly rows?: number | undefined;
   /** log2 of scrypt's work for a file that a passphrase opens; undefined: as `age` has it. */
   readonly scryptWork: number | undefined;
   /** Aborts on SIGINT and SIGTERM. */

@@ -66,7 +66,12 @@ function processIo(): Io {
     env: process.env,
     color: mayColor(process.stdout),
     colorErr: mayColor(process.stderr),
-    columns: process.stdout.isTTY ? process.stdout.columns : undefined,
+    get columns() {
+      return process.stdout.isTTY ? process.stdout.columns : undefined;
+    },
+    get rows() {
+      return process.stdout.isTTY ? process.stdout.rows : undefined;
+    },
     scryptWork: undefined,
     signal: stop.signal,
     ask: (question) => ask(question, stop.signal),

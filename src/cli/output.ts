@@ -156,10 +156,14 @@ function fitted<T>(
   return widths;
 }
 
-const cut = (text: string, width: number): string =>
+/** A text in at most `width` columns. */
+export const cut = (text: string, width: number): string =>
   text.length > width ? `${text.slice(0, Math.max(1, width - 1))}…` : text;
 
 function cellText(value: string | number | undefined): string {
   if (value === undefined || value === '') return '<none>';
-  return String(value).replace(/[\x00-\x1f\x7f-\x9f]/g, '?');
+  return withoutControls(String(value));
 }
+
+/** Replaces control characters, which would steer the terminal. */
+export const withoutControls = (text: string): string => text.replace(/[\x00-\x1f\x7f-\x9f]/g, '?');

@@ -151,7 +151,8 @@ function changeText(view: ChangeView): string {
   return `${lines.join('\n')}\n`;
 }
 
-function stateOf({ ended, paused, holding, back, step }: ChangeView): string {
+/** Where a change is, for example `held at trust`. */
+export function stateOf({ ended, paused, holding, back, step }: ChangeView): string {
   if (ended) return ended.as === 'done' ? 'complete' : 'rolled back';
   if (paused) return `paused before or at ${step}`;
   const at = back ? `rolling back, at ${step}` : `at ${step}`;

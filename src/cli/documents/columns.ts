@@ -67,7 +67,8 @@ const healthColor = ({ status: { health } }: Shown): Color | undefined =>
 const age = (since: Timestamp | undefined): string | undefined =>
   since === undefined ? undefined : spanText(millisSince(since, systemClock.now()));
 
-const wordOf = ({ status }: Shown): ConditionWord => status.condition?.word ?? 'registered';
+/** The word for a machine; a document alone is `registered`. */
+export const conditionOf = ({ status }: Shown): ConditionWord => status.condition?.word ?? 'registered';
 /** Colours of conditions; all others have that of the text. */
 const COLORS: Partial<Readonly<Record<ConditionTone, Color>>> = { good: 'green', bad: 'red', warn: 'yellow' };
 
@@ -151,8 +152,8 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
     NAME,
     {
       heading: 'CONDITION',
-      cell: (item) => wordOf(item),
-      color: (item) => COLORS[CONDITIONS[wordOf(item)].tone],
+      cell: conditionOf,
+      color: (item) => COLORS[CONDITIONS[conditionOf(item)].tone],
     },
     { heading: 'PROFILE', cell: (item) => item.status.profile ?? machine(item)?.profile },
     { heading: 'POOL', wide: true, cell: (item) => machine(item)?.pool },

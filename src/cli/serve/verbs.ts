@@ -30,6 +30,18 @@ export const registerServer: Register = (program, io, finish) => {
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (options) => finish(await (await import('./status.ts')).status(options, io)));
   withExamples(status, ['muster status', 'see whether the server answers machines, and if not, why']);
+  const top = withServer(
+    program
+      .command('top')
+      .summary('watch what needs an operator, changes, and the fleet')
+      .description(
+        'Shows what needs an operator, the changes under way, and the machines, the worst first, until Ctrl-C. Without a terminal it prints them once.',
+      )
+      .option('-l, --selector <labels>', 'only machines with these labels: key=value,key!=value')
+      .option('--interval <duration>', 'how long to wait between two looks (default: 2s)')
+      .option('--once', 'print it once, and end'),
+  ).action(async (options) => finish(await (await import('./top.ts')).top(options, io)));
+  withExamples(top, ['muster top -l rack=a', 'watch the machines of one rack boot']);
   const reload = withServer(
     program
       .command('reload')

@@ -18,6 +18,7 @@ export async function run(
     readonly color?: boolean;
     /** Width of the terminal; none by default. */
     readonly columns?: number;
+    readonly rows?: number;
     readonly env?: Readonly<Record<string, string>>;
     readonly signal?: AbortSignal;
     /** What a person at the terminal types; without it standard input is no terminal. */
@@ -43,6 +44,7 @@ export async function run(
     color: options.color ?? false,
     colorErr: options.color ?? false,
     columns: options.columns,
+    ...(options.rows !== undefined && { rows: options.rows }),
     scryptWork: CHEAP_WORK,
     signal: options.signal ?? new AbortController().signal,
     ask: async (question) => {
