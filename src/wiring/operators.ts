@@ -171,16 +171,10 @@ export function operatorDeps(
     consoles,
   } = state;
   const quarantine = { roster, identities: agents.identities, events, clock };
-  /** Orders it of a machine's BMC; false when its documents name none. */
-  const give = async (machine: string, order: Parameters<Power['give']>[1]): Promise<boolean> => {
-    if (shown.power.reach(machine) === undefined) return false;
-    await shown.power.give([machine], order);
-    return true;
-  };
+  const bmcs = bmcsOf(shown.power);
   const lives = createLives({
     ...{ roster, events, clock, log, cluster: clusters.outOfUse },
-    switchOff: (machine, by) => give(machine, { want: 'shut-down', by, hardAfter: SHUT_DOWN }),
-    restart: (machine, by) => give(machine, { want: 'cycle', boot: 'network', by }),
+    ...bmcs,
     runs: (machine) => roster.heartbeats.alive(machine) !== undefined,
     whyNoWipe: (member) => whyNoWipe(boot.networks.served(), member),
     endCertificate: async (machine) => void (await agents.identities.revoke(machine)),
@@ -239,7 +233,9 @@ export function operatorDeps(
     membership: clusters.membership,
     waiting: clusters.waiting,
     ...clusters.credentials,
-    ...hardwareOrders(state, boot.service, clock),
+    ...hardwareOrders(state, boot.service, clock, {
+      ...{ has: bmcs.has, restart: bmcs.restart, needed: neededBy(state, clusters) },
+    }),
     quarantine: {
       hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),
       release: (machine) => releaseMachine(quarantine, machine),
@@ -272,11 +268,28 @@ function searching({ outside }: Pick<Common, 'outside'>, { networks }: Pick<Boot
   };
 }
 
+/** What orders about machines have their BMCs do; it resolves with false where there is none. */
+function bmcsOf(power: Pick<Power, 'give' | 'reach'>) {
+  const has = (machine: string): boolean => power.reach(machine) !== undefined;
+  const give = async (machine: string, order: Parameters<Power['give']>[1]): Promise<boolean> => {
+    if (!has(machine)) return false;
+    await power.give([machine], order);
+    return true;
+  };
+  return {
+    has,
+    switchOff: (machine: string, by: string) =>
+      give(machine, { want: 'shut-down', by, hardAfter: SHUT_DOWN }),
+    restart: (machine: string, by: string) => give(machine, { want: 'cycle', boot: 'network', by }),
+  };
+}
+
 /** Orders about the hardware of machines: another machine, and what is on a disk. */
 const hardwareOrders = (
   { catalog, roster, events, agents }: Pick<State, 'catalog' | 'roster' | 'events' | 'agents'>,
   { homeOf }: Pick<Boot['service'], 'homeOf'>,
   clock: Common['clock'],
+  power: Parameters<typeof orderInstall>[0]['power'],
 ): Pick<ApiDeps, 'replace' | 'install'> => ({
   replace: (machine, by) =>
     replaceMachine(
@@ -288,7 +301,7 @@ const hardwareOrders = (
       machine,
       by,
     ),
-  install: (machine, release) => orderInstall({ roster, clock, events, homeOf }, machine, release),
+  install: (machine, order) => orderInstall({ roster, clock, events, homeOf, power }, machine, order),
 });
 
 /** The certificates of a machine's wipes, the newest first. */

@@ -14,10 +14,14 @@ import { openBmcAuthority } from '../../src/bmc/authority.ts';
 import { openIpmi } from '../../src/bmc/ipmi/client.socket.ts';
 import type { Reach } from '../../src/bmc/reach.ts';
 import { openRedfish } from '../../src/bmc/redfish/client.socket.ts';
+import { connectApi } from '../../src/cli/client.socket.ts';
 import { ImaginedMachine, startVirtualBmc, type VirtualBmc } from '../../src/lab/bmc/virtual-bmc.server.ts';
 import { openPki } from '../../src/pki/pki.ts';
 import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
 import { openMemoryStore } from '../../src/store/memory.ts';
+import { run as cli } from '../unit/cli/run.ts';
+import { attach, bridge, remove, startMuster } from './dhcp-segment.ts';
+import { PoweredMachine } from './powered-machine.ts';
 import { type Unpacked, unpacked } from './unpacked.ts';
 
 const HOME = mkdtempSync(join(tmpdir(), 'muster-virtual-bmc-'));
@@ -28,14 +32,40 @@ const started: VirtualBmc[] = [];
 async function virtual(
   protocol: 'ipmi' | 'redfish',
   more: Partial<Parameters<typeof startVirtualBmc>[0]> = {},
+  machine = new ImaginedMachine(),
 ) {
-  const machine = new ImaginedMachine();
   const options = { protocol, address: '127.0.0.1', port: 0, ...ADA, identity, ...more };
   const bmc = await startVirtualBmc(options, machine);
   started.push(bmc);
   return { machine, bmc, access: { address: '127.0.0.1', port: bmc.port, ...ADA } };
 }
 type Virtual = Awaited<ReturnType<typeof virtual>>;
+
+const HASH = 'a'.repeat(64);
+/** A machine whose system lives on its disk, with its BMC behind this port. */
+const installed = (port: number): string => `apiVersion: muster/v1
+kind: Network
+metadata: {name: lan}
+spec: {subnet: 10.79.0.0/24, dhcp: {mode: server, probe: off, pools: [{start: 10.79.0.100, end: 10.79.0.109}]}}
+---
+apiVersion: muster/v1
+kind: Image
+metadata: {name: server}
+spec: {os: debian, arch: x86_64, kernel: {sha256: ${HASH}}, disk: {sha256: ${HASH}}, pieces: {sha256: ${HASH}}, configFormat: cloud-init, cloudInitVersion: '22.4'}
+---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: installed}
+spec: {image: server, home: disk, installDisk: {choose: smallest}}
+---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: node-1}
+spec:
+  macs: ["52:54:00:aa:00:79"]
+  profile: installed
+  bmc: {address: 127.0.0.1, port: ${port}, protocol: redfish, credentials: {user: ada, password: {valueFrom: {secret: bmc, key: password}}}}
+`;
 
 let ipmi: Virtual;
 let redfish: Virtual;
@@ -322,3 +352,32 @@ describe('Redfish', () => {
     await expect(open()).rejects.toMatchObject({ code: 'pin-changed' });
   });
 });
+
+test('a machine that is to be installed again is restarted by its BMC, and asks for its boot', async () => {
+  bridge('racks', '10.79.0.1/24');
+  attach('server', 'racks', '52:54:00:aa:00:79');
+  const machine = new PoweredMachine('server');
+  machine.on = true;
+  const { bmc } = await virtual('redfish', {}, machine);
+  const muster = await startMuster(['racks'], installed(bmc.port));
+  const command = (...words: string[]) => cli(words, { socket: muster.socket });
+  try {
+    await connectApi(muster.socket).call('PUT', '/v1/secrets/bmc/password', { body: ADA.password });
+    const ordered = await command('machine', 'install', 'node-1', '--release', 'S4EVNF0M', '--restart');
+    expect(ordered).toMatchObject({ code: 0, err: '' });
+    const event = await muster.event(
+      'the end of the order',
+      ({ kind, reason }) => kind === 'machine.power' && reason?.code !== 'ordered',
+    );
+    expect(event.reason).toMatchObject({
+      code: 'proved',
+      text: expect.stringContaining('its firmware asked for a boot after the order'),
+    });
+    expect(bmc.controller.orders).toEqual(['cycle']);
+    expect(bmc.controller.starts).toEqual(['network']);
+  } finally {
+    await machine.settled();
+    await muster.stop();
+    remove(['server'], ['racks']);
+  }
+}, 90_000);

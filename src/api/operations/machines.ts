@@ -10,6 +10,7 @@ import type { QuarantinedMembers } from '../../cluster/change/quarantined-member
 import type { AcceptOptions } from '../../machines/accept.ts';
 import type { Consoles } from '../../machines/console.files.ts';
 import { printable } from '../../machines/identity.ts';
+import type { InstallOrder } from '../../machines/install-order.ts';
 import type { Replacement } from '../../machines/life/replace.ts';
 import type { KnownMachine } from '../../machines/machine.ts';
 import type { Roster } from '../../machines/roster.ts';
@@ -26,6 +27,7 @@ import { findMachine, labelsOf, macOf, placing } from '../find-machine.ts';
 import { partOf } from '../listing.ts';
 import { operation, reply } from '../operation.ts';
 import { machineView, timestamp, withTimestamps } from '../times.ts';
+import { nameOf } from './power.ts';
 
 export interface MachineDeps {
   readonly catalog: LiveCatalog;
@@ -41,7 +43,7 @@ export interface MachineDeps {
   /** See {@link import('../../machines/life/replace.ts').replaceMachine}. */
   readonly replace: (name: string, by: Replacement) => Promise<KnownMachine>;
   /** See {@link import('../../machines/install-order.ts').orderInstall}. */
-  readonly install: (name: string, release: string | undefined) => Promise<KnownMachine>;
+  readonly install: (name: string, order: InstallOrder) => Promise<KnownMachine>;
   readonly pki: { readonly dataKeys: Pick<DataKeys, 'of' | 'remove'> };
   readonly power: { readonly consoles: Pick<Consoles, 'boots' | 'lines'> & Pick<BmcConsoles, 'held'> };
   readonly quarantine: {
@@ -170,12 +172,14 @@ export const MACHINES = [
           .regex(/^.{1,96}$/)
           .optional()
           .meta({ description: 'Serial number of the disk whose data may go.' }),
+        restart: truth('Its BMC switches it off and on now, and it boots from the network.'),
       }),
       answer: knownMachine,
     },
-    async ({ params, body }, deps: Pick<MachineDeps, 'roster' | 'install'>) => {
+    async ({ params, body, principal }, deps: Pick<MachineDeps, 'roster' | 'install'>) => {
       const { name } = findMachine(params.name, deps);
-      return machineView(await deps.install(name, body.release));
+      const { release: released, restart: restarts } = body;
+      return machineView(await deps.install(name, { released, restarts, by: nameOf(principal) }));
     },
   ),
   operation(

@@ -74,15 +74,18 @@ function claimsText({ spec, status: { seen } }: Answer<'POST /v1/machines/:name/
 /** `muster machine install`: lets a machine install its system at its next boot. */
 export async function install(
   machine: string,
-  options: ServerOptions & { readonly release?: string },
+  options: ServerOptions & { readonly release?: string; readonly restart?: true },
   io: Io,
 ): Promise<number> {
-  const { release } = options;
+  const { release, restart = false } = options;
   const { name } = await openClient(options, io).ask('POST /v1/machines/:name/install', {
     params: { name: machine },
-    body: { ...(release !== undefined && { release }) },
+    body: { ...(release !== undefined && { release }), restart },
   });
   const data = release === undefined ? 'on a blank disk' : `on disk ${release}, whose data may go`;
-  io.out(`machine/${name} installs its system at its next boot, ${data}\n`);
+  const when = restart
+    ? `now; its BMC restarts it, which \`muster power status ${name}\` shows`
+    : 'at its next boot';
+  io.out(`machine/${name} installs its system ${data}, ${when}\n`);
   return EXIT.ok;
 }

@@ -102,10 +102,11 @@ function registerInstall(...[machine, io, finish]: Parameters<Register>): void {
       .command('install')
       .summary('install the system of a machine on its disk')
       .description(
-        'Lets a machine whose Profile has `home: disk` install its system at its next boot, also when it has one. A disk with data is left alone unless --release names it; what is on it is then lost.',
+        'Lets a machine whose Profile has `home: disk` install its system at its next boot, also when it has one. A disk with data is left alone unless --release names it; what is on it is then lost. With --restart its BMC switches it off and on at once, unless its cluster needs it; otherwise somebody else has to restart it.',
       )
       .argument(...MACHINE)
-      .option('--release <serial>', 'serial number of the disk whose data may go'),
+      .option('--release <serial>', 'serial number of the disk whose data may go')
+      .option('--restart', 'let its BMC restart it from the network now'),
   ).action(async (name: string, options) =>
     finish(await (await import('./machine.ts')).install(name, options, io)),
   );
@@ -113,6 +114,7 @@ function registerInstall(...[machine, io, finish]: Parameters<Register>): void {
     install,
     ['muster machine install node-1', 'install on a blank disk, at the next boot'],
     ['muster machine install node-1 --release S4EVNF0M', 'install on a disk whose data may go'],
+    ['muster machine install node-1 --release S4EVNF0M --restart', 'and restart it now, by its BMC'],
   );
 }
 
