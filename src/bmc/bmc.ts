@@ -43,10 +43,10 @@ export interface Bmc {
   /** Reads what it says of the machine: much of it costs many requests. */
   show(view: BmcViewName): Promise<BmcShown>;
   /**
-   * Opens the machine's serial console. A BMC gives it to one session at a time: `busy` where
-   * another one has it, which `take` ends. Absent where the protocol has none.
+   * Opens the machine's serial console. By IPMI a BMC gives it to one session at a time: `busy`
+   * where another one has it, which `take` ends.
    */
-  console?(how: ConsoleUse): Promise<BmcConsole>;
+  console(how: ConsoleUse): Promise<BmcConsole>;
   /** Makes an account that may do all, or gives the one of that name this password. */
   setAccount(login: { readonly user: string; readonly password: string }): Promise<void>;
   /** The certificate of its web server. Absent where the protocol has none. */

@@ -64,8 +64,8 @@ export interface Connections {
    */
   with<T>(machine: string, reach: Reach, work: (bmc: Bmc) => Promise<T>): Promise<T>;
   /**
-   * Opens a session of IPMI that the caller closes: for a console, which stays open while others
-   * ask, by whichever protocol.
+   * Opens a session that the caller closes: for a console, by the protocol that the documents name
+   * for it, which stays open while others ask, by whichever protocol.
    *
    * @throws {BmcFault}
    */
@@ -246,7 +246,8 @@ class HeldConnections implements Connections {
   }
 
   hold(machine: string, reach: Reach): Promise<Bmc> {
-    return this.#alone(reach, async () => (await this.#open(machine, reach, { protocol: 'ipmi' })).bmc);
+    const protocol = reach.console === 'redfish' ? 'redfish' : 'ipmi';
+    return this.#alone(reach, async () => (await this.#open(machine, reach, { protocol })).bmc);
   }
 
   async note(machine: string, reach: Reach, more: Pick<Known, 'due' | 'certify' | 'fault'>): Promise<void> {
@@ -407,7 +408,7 @@ class HeldConnections implements Connections {
   async #open(
     machine: string,
     reach: Reach,
-    only: { readonly protocol?: 'ipmi'; readonly isOwn?: boolean } = {},
+    only: { readonly protocol?: 'ipmi' | 'redfish'; readonly isOwn?: boolean } = {},
   ): Promise<Opened> {
     const lock = lockOf(reach);
     let fault = new BmcFault('password', 'it refused this log-in twice, and Muster does not try it again');

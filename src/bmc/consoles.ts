@@ -1,6 +1,6 @@
 /**
- * Holds the serial consoles of machines whose documents say `console: sol`, from the first octet of
- * the firmware: keeps what they print, and passes on what is typed.
+ * Holds the serial consoles of machines whose documents name one (`console: sol` or `redfish`),
+ * from the first octet of the firmware: keeps what they print, and passes on what is typed.
  */
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
@@ -159,10 +159,9 @@ class Line {
   async #start(): Promise<void> {
     let bmc: Bmc | undefined;
     try {
-      if (this.#reach.system !== undefined)
+      if (this.#reach.system !== undefined && this.#reach.console === 'sol')
         throw new BmcFault('refused', 'its BMC has several machines, and serial over LAN names none of them');
       bmc = await this.#deps.connections.hold(this.#machine, this.#reach);
-      if (!bmc.console) throw new BmcFault('refused', 'it has no console');
       const ended = (): void => void this.#again('its BMC ended the console');
       const printed = (octets: Buffer): void => this.#take(octets);
       const console = await bmc.console({ printed, ended });

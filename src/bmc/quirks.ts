@@ -97,6 +97,14 @@ export const QUIRKS = [
     source: 'RackHD/on-http#211',
     test: 'an account that Muster makes opens a session, gets a new password, and is switched off',
   }),
+  quirk({
+    code: 'console-not-named',
+    who: 'OpenBMC',
+    what: 'no resource of Redfish names the serial console, which is a websocket at /console0',
+    answer: 'it is opened there where the manager of the only system has a part `OpenBmc`',
+    source: 'openbmc/bmcweb: include/obmc_console.hpp, redfish-core/lib/managers.hpp',
+    test: 'the console of OpenBMC is read and typed into in the session of its Redfish',
+  }),
 ] as const;
 export type QuirkCode = (typeof QUIRKS)[number]['code'];
 

@@ -61,9 +61,9 @@ const common = z.strictObject({
     description:
       "Muster's CA signs the certificate of each BMC, and again before it ends, by Redfish. `certificate` is then what a BMC shows before (docs/power.md).",
   }),
-  console: z.enum(['sol', 'none']).optional().meta({
+  console: z.enum(['sol', 'redfish', 'none']).optional().meta({
     description:
-      'sol: the boot host holds the serial console (serial over LAN of IPMI), keeps what it prints from the first octet of the firmware, and lets operators type. none (default): nobody holds it.',
+      'sol: the boot host holds the serial console (serial over LAN of IPMI), keeps what it prints from the first octet of the firmware, and lets operators type. redfish: the same by a websocket, where the Redfish of the BMC names one, and of OpenBMC. none (default): nobody holds it.',
   }),
 });
 
@@ -125,7 +125,7 @@ export const machineBmc = z
     if (system !== undefined && console === 'sol')
       refuse(
         'console',
-        'serial over LAN names no system, so it may be that of another machine; leave it out',
+        'serial over LAN names no system, so it may be that of another machine; write `redfish`, or leave it out',
       );
     if (system !== undefined && by === 'ipmi') refuse('system', 'IPMI knows one system alone; leave it out');
   })

@@ -194,6 +194,6 @@ const consolesWanted = (
   new Map(
     machines.flatMap(({ name }) => {
       const found = reach(name);
-      return found?.console === 'sol' ? [[name, found] as const] : [];
+      return found && (found.console ?? 'none') !== 'none' ? [[name, found] as const] : [];
     }),
   );

@@ -15,7 +15,13 @@ import { openIpmi } from '../../src/bmc/ipmi/client.socket.ts';
 import type { Reach } from '../../src/bmc/reach.ts';
 import { openRedfish } from '../../src/bmc/redfish/client.socket.ts';
 import { connectApi } from '../../src/cli/client.socket.ts';
-import { ImaginedMachine, startVirtualBmc, type VirtualBmc } from '../../src/lab/bmc/virtual-bmc.server.ts';
+import { CONSOLES } from '../../src/lab/bmc/redfish.ts';
+import {
+  certificateOf,
+  ImaginedMachine,
+  startVirtualBmc,
+  type VirtualBmc,
+} from '../../src/lab/bmc/virtual-bmc.server.ts';
 import { openPki } from '../../src/pki/pki.ts';
 import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
 import { openMemoryStore } from '../../src/store/memory.ts';
@@ -293,6 +299,35 @@ describe('Redfish', () => {
       expect(await fence('on')).toContain('Powered ON');
       expect(await fence('off')).toContain('Powered OFF');
       expect(to.machine.on).toBe(false);
+    }
+  });
+
+  test("Node's own websocket reads and types into the console of each kind", async () => {
+    for (const [console, path] of Object.entries(CONSOLES)) {
+      const certificate = await certificateOf('127.0.0.1');
+      const { bmc, machine } = await virtual('redfish', {
+        certificate,
+        traits: { console: console as keyof typeof CONSOLES },
+      });
+      const file = join(HOME, `${console}.pem`);
+      writeFileSync(file, certificate.certificate);
+      const script = `
+        const base = 'https://127.0.0.1:${bmc.port}';
+        const login = { UserName: '${ADA.user}', Password: '${ADA.password}' };
+        const sessions = base + '/redfish/v1/SessionService/Sessions';
+        const answer = await fetch(sessions, { method: 'POST', body: JSON.stringify(login) });
+        const headers = { 'x-auth-token': answer.headers.get('x-auth-token') };
+        const socket = new WebSocket(base.replace('https', 'wss') + '${path}', { headers });
+        socket.binaryType = 'arraybuffer';
+        socket.onopen = () => socket.send('hello');
+        socket.onmessage = ({ data }) => {
+          console.log(Buffer.from(data).toString());
+          socket.close();
+        };`;
+      const words = ['--input-type=module', '-e', script];
+      const env = { ...process.env, NODE_EXTRA_CA_CERTS: file };
+      expect(await said({ command: process.execPath, env }, ...words)).toContain('hello');
+      expect(machine.typed).toBe('hello');
     }
   });
 

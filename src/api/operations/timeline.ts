@@ -120,7 +120,7 @@ export const TIMELINE = [
         boot: word('The id of a boot of the kernel; 0 the last one, -1 the one before.'),
         after: count('Only lines after the one with this number.', Number.MAX_SAFE_INTEGER),
         bmc: on(
-          'Shows what its BMC carries instead, from the first line of the firmware: `console: sol` of its document.',
+          'Shows what its BMC carries instead, from the first line of the firmware: `bmc.console` of its document.',
         ),
       }),
       answer: z

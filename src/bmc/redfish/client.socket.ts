@@ -1,6 +1,8 @@
 /** A session of Redfish with one BMC over HTTPS. It pins the certificate, and follows nothing. */
 import { createHash } from 'node:crypto';
+import type { ClientRequest } from 'node:http';
 import https from 'node:https';
+import { isIPv6, type Socket } from 'node:net';
 import {
   type ConnectionOptions,
   connect,
@@ -8,11 +10,14 @@ import {
   type SecureContext,
   type TLSSocket,
 } from 'node:tls';
+import type { WebSocket } from 'ws';
 import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
-import { type Bmc, type BmcCertificates, BmcFault, inTime } from '../bmc.ts';
+import { type Bmc, type BmcCertificates, BmcFault, type ConsoleUse, inTime } from '../bmc.ts';
 import { LATER, quirksOf } from '../quirks.ts';
 import { setAccount, switchAccountOff } from './accounts.ts';
 import { certificatesBy } from './certificates.ts';
+import { consoleBy, MAX_FRAME } from './console.socket.ts';
+import { consolePath } from './console.ts';
 import {
   bootChange,
   bootIn,
@@ -26,7 +31,7 @@ import {
   settingsOf,
   vendorIn,
 } from './model.ts';
-import { shownBy } from './views.ts';
+import { managerOf, shownBy } from './views.ts';
 
 /** Which certificate is the BMC's own: one with this pin, or one that a CA signed for it. */
 export type RedfishTrust = {
@@ -80,20 +85,25 @@ export async function openRedfish(access: RedfishAccess): Promise<Bmc> {
   const link = new Link(access);
   try {
     await link.logIn();
-    const system = await findSystem(link, access.system);
-    return new RedfishSession(link, system);
+    return new RedfishSession(link, await findSystem(link, access.system));
   } catch (error) {
     await link.logOut();
     throw error;
   }
 }
 
-/** The path of the system. @throws {BmcFault} when there are several and none is named */
-async function findSystem(link: Link, wanted: string | undefined): Promise<string> {
+interface FoundSystem {
+  readonly path: string;
+  /** Whether the BMC has no other. */
+  readonly isOne: boolean;
+}
+
+/** Finds the system. @throws {BmcFault} when there are several and none is named */
+async function findSystem(link: Link, wanted: string | undefined): Promise<FoundSystem> {
   const systems = membersOf(await link.get('/redfish/v1/Systems'));
   const idOf = (path: string): string => path.replace(/\/$/, '').split('/').at(-1)!;
   const found = wanted === undefined ? systems : systems.filter((path) => idOf(path) === wanted);
-  if (found.length === 1) return found[0]!;
+  if (found.length === 1) return { path: found[0]!, isOne: systems.length === 1 };
   if (systems.length === 0) throw new BmcFault('not-understood', 'it lists no system');
   const known = systems.map(idOf).join(', ') || 'none';
   throw new BmcFault(
@@ -180,8 +190,67 @@ class Link {
     }
   }
 
+  /** Opens a websocket in the session, behind the same certificate. It follows nothing. */
+  async websocket(path: string): Promise<WebSocket> {
+    const { address, port = 443 } = this.#access;
+    const host = isIPv6(address) ? `[${address}]` : address;
+    const { default: Socket } = await import('ws');
+    return new Socket(`wss://${host}:${port}${path}`, {
+      headers: this.#login(),
+      ...this.#named(),
+      rejectUnauthorized: false,
+      // A connection of its own, which no session of TLS is kept of.
+      createConnection: (options: object) =>
+        connect({ ...(options as ConnectionOptions), secureContext: this.#context }),
+      finishRequest: (request) => this.#whenTrusted(request, () => request.end()),
+      handshakeTimeout: ANSWER_MS,
+      followRedirects: false,
+      maxPayload: MAX_FRAME,
+      perMessageDeflate: false,
+      // What a serial port prints is seldom UTF-8.
+      skipUTF8Validation: true,
+    });
+  }
+
+  /** The DNS name that its certificate has to have. */
+  #named(): { readonly servername?: string } {
+    const { trust } = this.#access;
+    return 'name' in trust && trust.name !== undefined ? { servername: trust.name } : {};
+  }
+
+  /** What shows who asks. */
+  #login(): Readonly<Record<string, string>> {
+    const { user, password } = this.#access;
+    if (this.#token) return { 'x-auth-token': this.#token };
+    if (this.#token === undefined) return {};
+    return { authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}` };
+  }
+
+  /** Calls `then` once its certificate is known to be the right one; nothing is sent before. */
+  #whenTrusted(request: ClientRequest, then: () => void): void {
+    const check = (socket: TLSSocket): boolean => {
+      const fault = this.#whyNotTrusted(socket);
+      if (fault === undefined) then();
+      else request.destroy(new BmcFault('pin-changed', fault));
+      return fault === undefined;
+    };
+    request.on('socket', (socket: Socket) => {
+      const known = socket as TLSSocket;
+      if (!socket.connecting) return void check(known);
+      let [session, isRight] = [this.#tls, false];
+      known.on('session', (one: Buffer) => {
+        session = one;
+        if (isRight) this.#tls = one;
+      });
+      known.once('secureConnect', () => {
+        isRight = check(known);
+        if (isRight) this.#tls = session;
+      });
+    });
+  }
+
   #send(method: string, path: string, body?: object, etag?: string): Promise<Answered> {
-    const { address, port = 443, user, password, trust } = this.#access;
+    const { address, port = 443 } = this.#access;
     const content = body && JSON.stringify(body);
     return new Promise((answered, failed) => {
       let answers = false;
@@ -209,7 +278,7 @@ class Link {
           method,
           path,
           agent: this.#agent,
-          ...('name' in trust && trust.name !== undefined && { servername: trust.name }),
+          ...this.#named(),
           // Certificates of BMCs are mostly their own; `#whyNotTrusted` says which one is right.
           rejectUnauthorized: false,
           headers: {
@@ -220,11 +289,7 @@ class Link {
               'content-length': Buffer.byteLength(content),
             }),
             ...(etag !== undefined && { 'if-match': etag }),
-            ...(this.#token
-              ? { 'x-auth-token': this.#token }
-              : this.#token === '' && {
-                  authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
-                }),
+            ...this.#login(),
           },
         },
         (response) => {
@@ -247,26 +312,7 @@ class Link {
         },
       );
       request.on('error', broken);
-      // Nothing is sent, and no password, before the certificate is known to be the right one.
-      request.on('socket', (socket) => {
-        const known = socket as TLSSocket;
-        const check = (): boolean => {
-          const fault = this.#whyNotTrusted(known);
-          if (fault === undefined) request.end(content);
-          else request.destroy(new BmcFault('pin-changed', fault));
-          return fault === undefined;
-        };
-        if (!socket.connecting) return void check();
-        let [session, isRight] = [this.#tls, false];
-        known.on('session', (one: Buffer) => {
-          session = one;
-          if (isRight) this.#tls = one;
-        });
-        known.once('secureConnect', () => {
-          isRight = check();
-          if (isRight) this.#tls = session;
-        });
-      });
+      this.#whenTrusted(request, () => request.end(content));
     });
   }
 
@@ -317,11 +363,13 @@ class RedfishSession implements Bmc {
   readonly certificates: BmcCertificates;
   readonly #link: Link;
   readonly #system: string;
+  readonly #isOne: boolean;
 
-  constructor(link: Link, system: string) {
+  constructor(link: Link, { path, isOne }: FoundSystem) {
     this.#link = link;
-    this.#system = system;
-    this.certificates = certificatesBy(link, system);
+    this.#system = path;
+    this.#isOne = isOne;
+    this.certificates = certificatesBy(link, path);
   }
 
   async power() {
@@ -354,6 +402,12 @@ class RedfishSession implements Bmc {
         ? { IndicatorLED: lit ? 'Blinking' : 'Off' }
         : { LocationIndicatorActive: lit };
     await this.#link.patch(this.#system, change, etag);
+  }
+
+  async console(use: ConsoleUse) {
+    const system = await this.#link.get(this.#system);
+    const manager = () => managerOf((path) => this.#link.get(path), system);
+    return consoleBy(await this.#link.websocket(await consolePath(system, manager, this.#isOne)), use);
   }
 
   setAccount(login: Parameters<Bmc['setAccount']>[0]) {

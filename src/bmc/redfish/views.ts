@@ -57,9 +57,13 @@ async function members(get: Get, collection: Resource | undefined, most: number)
   return found;
 }
 
+/** What manages a system; undefined: the system names nothing, or it is kept from this account. */
+export const managerOf = (get: Get, { body }: Resource): Promise<Resource | undefined> =>
+  ifThere(get, firstLink(fieldsOf(body.Links).ManagedBy));
+
 async function inventoryBy(get: Get, system: Resource): Promise<BmcInventory> {
-  const { Manufacturer, Model, SerialNumber, BiosVersion, Links } = system.body;
-  const manager = await ifThere(get, firstLink(fieldsOf(Links).ManagedBy));
+  const { Manufacturer, Model, SerialNumber, BiosVersion } = system.body;
+  const manager = await managerOf(get, system);
   const listed = await ifThere(get, '/redfish/v1/UpdateService/FirmwareInventory');
   const firmware = [
     { name: 'BMC', version: manager?.body.FirmwareVersion },
@@ -133,7 +137,7 @@ function nextPage({ body }: Resource): string | undefined {
 const LOGS = /\/(sel|iml|eventlog|event|log1?|standardlog)\/?$/i;
 
 async function logBy(get: Get, system: Resource): Promise<readonly BmcLogEntry[]> {
-  const manager = await ifThere(get, firstLink(fieldsOf(system.body.Links).ManagedBy));
+  const manager = await managerOf(get, system);
   const services: string[] = [];
   for (const owner of [system, manager]) {
     const listed = await ifThere(get, linkIn(owner?.body.LogServices));

@@ -153,7 +153,10 @@ function registerConsole(...[machine, io, finish]: Parameters<Register>): void {
         "the kernel's boot id, or how many boots back: 0 the last one (default), -1 the one before",
       )
       .option('-f, --follow', 'print further lines as they come')
-      .option('--bmc', 'what its BMC carries: its document needs `bmc: {console: sol}`')
+      .option(
+        '--bmc',
+        'what its BMC carries: its document needs `console` in `bmc`, such as `bmc: {console: sol}`',
+      )
       .option('--type <text>', 'with --bmc: type this, and Enter, first')
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (name: string, options) =>

@@ -64,6 +64,10 @@ export const traits = z.strictObject({
   certificate: z.literal('after-restart').optional().meta({
     description: 'Redfish shows another certificate only after the BMC has restarted.',
   }),
+  console: z.enum(['openbmc', 'named']).optional().meta({
+    description:
+      'Redfish has the serial console by a websocket: at /console0, which no resource names, or where its system says.',
+  }),
   suites: z
     .array(z.union([z.literal(3), z.literal(17)]))
     .min(1)

@@ -1,9 +1,10 @@
-/** A simulated BMC's Redfish over HTTPS. */
-
+/** A simulated BMC's Redfish over HTTPS, and its serial console by a websocket. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import type { Controller } from './controller.ts';
+import type { Duplex } from 'node:stream';
+import { type WebSocket, WebSocketServer } from 'ws';
+import type { Controller, Driven } from './controller.ts';
 import { RedfishService } from './redfish.ts';
 import { type Certificate, WebCertificate } from './web-certificate.ts';
 
@@ -16,6 +17,7 @@ export async function listenRedfish(
   { address, port }: { readonly address: string; readonly port: number },
   controller: Controller,
   shown: Certificate,
+  driven: Pick<Driven, 'listen' | 'type'>,
 ): Promise<{ readonly port: number; readonly certificate: WebCertificate; close(): Promise<void> }> {
   const show = ({ certificate: cert, key }: Certificate): void => {
     server.setSecureContext({ cert, key });
@@ -28,6 +30,14 @@ export async function listenRedfish(
     void answer(service, request, response);
   });
   server.keepAliveTimeout = KEPT_MS;
+  const sockets = new WebSocketServer({ noServer: true });
+  server.on('upgrade', (request, socket, head) => {
+    const { method = 'GET', url: path = '/', headers } = request;
+    const rule = controller.faults.of('console', `GET ${path}`);
+    const isShut = !service.opensConsole({ method, path, headers, body: '' });
+    if (rule?.answer !== undefined || isShut) return refuse(socket, rule?.answer ?? 401);
+    sockets.handleUpgrade(request, socket, head, (client) => share(client, driven));
+  });
   await new Promise<void>((done, fail) => {
     server.once('error', fail);
     server.listen(port, address, done);
@@ -36,10 +46,21 @@ export async function listenRedfish(
     port: (server.address() as AddressInfo).port,
     certificate,
     async close() {
+      for (const client of sockets.clients) client.terminate();
       server.closeAllConnections();
       await new Promise((done) => server.close(done));
     },
   };
+}
+
+const refuse = (socket: Duplex, status: number): void =>
+  void socket.end(`HTTP/1.1 ${status} No\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
+
+/** Everybody who is connected sees the serial port, as of OpenBMC. */
+function share(client: WebSocket, driven: Pick<Driven, 'listen' | 'type'>): void {
+  const unlisten = driven.listen((octets) => client.send(octets));
+  client.on('message', (data) => driven.type(data as Buffer));
+  client.on('close', unlisten);
 }
 
 async function answer(

@@ -55,6 +55,9 @@ interface Session {
   usedAt: number;
 }
 
+/** Where the console is by a websocket: as of OpenBMC (obmc_console.hpp), or as the system says. */
+export const CONSOLES = { openbmc: '/console0', named: '/console/default?system=1' } as const;
+
 /** What a request is about, for the rules of faults. */
 export function topicOf({ method, path, body }: RedfishRequest): Topic {
   if (method === 'POST' && path === SESSIONS) return 'login';
@@ -91,6 +94,13 @@ export class RedfishService {
     if (!rule) return answer;
     const isBody = rule.patch !== undefined && answer.body !== undefined;
     return { ...answer, ...(isBody && { body: merged(answer.body, rule.patch) }), rule };
+  }
+
+  /** Whether whoever asks may use the console, and has its path. */
+  opensConsole(request: RedfishRequest): boolean {
+    const { console } = this.#controller.traits;
+    const isThere = console !== undefined && request.path === CONSOLES[console];
+    return isThere && (this.#account(request)?.privilege ?? 0) >= 3;
   }
 
   /** Answers whoever is logged in; the service root and logging in need nobody. */
@@ -225,6 +235,9 @@ export class RedfishService {
         FirmwareVersion: '1.0',
         UUID: this.#controller.identity.uuid,
         NetworkProtocol: at(`${MANAGER}/NetworkProtocol`),
+        ...(this.#controller.traits.console === 'openbmc' && {
+          Oem: { OpenBmc: { '@odata.type': '#OpenBMCManager.v1_0_0.Manager' } },
+        }),
         Links: { ManagerForServers: [at(SYSTEM)], ManagerForChassis: [at(CHASSIS)] },
         Actions: {
           '#Manager.Reset': {
@@ -334,6 +347,12 @@ export class RedfishService {
       },
       EthernetInterfaces: at(`${SYSTEM}/EthernetInterfaces`),
       LogServices: at(`${SYSTEM}/LogServices`),
+      ...(this.#controller.traits.console === 'named' && {
+        SerialConsole: {
+          MaxConcurrentSessions: 15,
+          WebSocket: { ServiceEnabled: true, Interactive: true, ConsoleURI: CONSOLES.named },
+        },
+      }),
       Links: { Chassis: [at(CHASSIS)], ManagedBy: [at(MANAGER)] },
       Actions: {
         '#ComputerSystem.Reset': {

@@ -59,7 +59,7 @@ export async function startVirtualBmc(options: VirtualBmcOptions, driven: Driven
     return { ...listening, address, controller, changeCertificate: async () => {}, restart: () => {} };
   }
   const own = options.certificate ?? (await certificateOf(address));
-  const listening = await listenRedfish({ address, port }, controller, own);
+  const listening = await listenRedfish({ address, port }, controller, own, driven);
   const location = `https://${address}${listening.port === 443 ? '' : `:${listening.port}`}/redfish/v1/`;
   const stop = options.answersSearches && (await answerSearches({ address, uuid: identity.uuid, location }));
   return {

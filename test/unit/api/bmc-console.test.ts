@@ -1,6 +1,8 @@
 /** Serial consoles that the boot host holds through BMCs: kept, typed into, and believed. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { duration, seconds, toMillis } from '../../../src/base/duration.ts';
+import { openRedfish } from '../../../src/bmc/redfish/client.socket.ts';
+import { ImaginedMachine, startVirtualBmc } from '../../../src/lab/bmc/virtual-bmc.server.ts';
 import { bmcsOf, MemoryBmc } from '../bmc/memory.ts';
 import { run } from '../cli/run.ts';
 import { DOCUMENTS, openWorld, operatorOf, type World } from './world.ts';
@@ -68,6 +70,36 @@ test('the console is given back when its document does not ask for it any more',
   await expect.poll(() => bmc.console).toBeUndefined();
   expect(bmc.sessions).toBe(0);
   expect((await muster('machine', 'console', 'm1', '--bmc')).err).toContain('E_BMC');
+});
+
+test('a console by Redfish is kept and typed into, as one of serial over LAN is', async () => {
+  const hardware = new ImaginedMachine();
+  const login = { user: 'muster', password: 'right', address: '127.0.0.1', port: 0 };
+  const options = { protocol: 'redfish', ...login, traits: { console: 'openbmc' } } as const;
+  const virtual = await startVirtualBmc(options, hardware);
+  const bmcs = { redfish: openRedfish, ipmi: () => Promise.reject(new Error('no IPMI here')) };
+  const other = await openWorld(DOCUMENTS, { bmcs });
+  const command = (...args: string[]) => run(args, { socket: other.socket });
+  const console = (...more: string[]) => command('machine', 'console', 'm1', '--bmc', ...more);
+  const within = { timeout: 60_000 };
+  try {
+    await other.client.call('PUT', '/v1/secrets/bmc/password', { body: 'right' });
+    const where = `address: 127.0.0.1, port: ${virtual.port}, protocol: redfish, console: redfish`;
+    await other.client.call('POST', '/v1/apply', { body: machine('').replace('address: 10.78.0.1', where) });
+    await expect.poll(async () => (await console()).err, within).toContain('is open since');
+    await hardware.start('network', { hang: false });
+    expect((await console('--type', 'root')).code).toBe(0);
+    await expect.poll(() => hardware.typed, within).toBe('root\r');
+    await expect
+      .poll(async () => {
+        other.clock.advance(toMillis(seconds(2)));
+        return (await console()).out;
+      }, within)
+      .toContain('BIOS (network)\nlogin: root');
+  } finally {
+    await other.close();
+    await virtual.close();
+  }
 });
 
 test('a console that another one has, or that ends, is opened again', async () => {

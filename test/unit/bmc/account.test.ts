@@ -71,6 +71,7 @@ function serve({ store, vault }: Site, lives: Lives = always) {
     ...{ boot: () => bmc.boot(), identify: (seconds) => bmc.identify(seconds) },
     bootOnce: (target, how) => bmc.bootOnce(target, how),
     show: (view) => bmc.show(view),
+    console: (how) => bmc.console(how),
     setAccount: (login) => step(() => bmc.setAccount(login)),
     switchOff: (user) => step(() => bmc.switchOff(user)),
     close: () => bmc.close(),

@@ -19,6 +19,7 @@ import {
   sealingOf,
 } from '../../../src/bmc/ipmi/session.ts';
 import { certificatesBy } from '../../../src/bmc/redfish/certificates.ts';
+import { isOpenBmc, namedConsole } from '../../../src/bmc/redfish/console.ts';
 import * as redfish from '../../../src/bmc/redfish/model.ts';
 import * as ssdp from '../../../src/bmc/redfish/ssdp.ts';
 import { damagedOctets, damagedRecords } from '../fuzzing.ts';
@@ -55,6 +56,15 @@ it('damaged datagrams of IPMI are a value or a reason, and what is sealed stays 
   });
 });
 
+const consoleOf = (resource: redfish.Resource): string => {
+  try {
+    return namedConsole(resource) ?? '/none';
+  } catch (error) {
+    if (error instanceof BmcFault) return '/none';
+    throw error;
+  }
+};
+
 it('damaged resources of Redfish lead nowhere but to the BMC itself', async () => {
   const target = '/redfish/v1/Systems/1/Actions/ComputerSystem.Reset';
   const system = {
@@ -68,6 +78,8 @@ it('damaged resources of Redfish lead nowhere but to the BMC itself', async () =
     },
     Actions: { '#ComputerSystem.Reset': { target, 'ResetType@Redfish.AllowableValues': ['On', 'ForceOff'] } },
     '@Redfish.Settings': { SettingsObject: { '@odata.id': '/redfish/v1/Systems/1/SD' } },
+    SerialConsole: { WebSocket: { ServiceEnabled: true, ConsoleURI: '/console/default?system=1' } },
+    Oem: { OpenBmc: {} },
   };
   const collection = { Members: [{ '@odata.id': '/redfish/v1/Systems/1' }] };
   const error = { error: { '@Message.ExtendedInfo': [{ MessageId: 'Base.1.8.A', Message: 'no' }] } };
@@ -83,6 +95,8 @@ it('damaged resources of Redfish lead nowhere but to the BMC itself', async () =
       redfish.settingsOf(resource),
       ...redfish.membersOf(resource),
     ];
+    isOpenBmc(resource);
+    if (!/^\/[^/].*$/.test(consoleOf(resource))) throw new Error('its console leads elsewhere');
     for (const path of paths)
       if (path !== undefined && !path.startsWith('/redfish/v1')) throw new Error(`leads to ${path}`);
     if (redfish.errorIn(value).length > 300 || redfish.errorCodeIn(value).length > 60)

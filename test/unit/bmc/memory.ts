@@ -65,22 +65,20 @@ export class MemoryBmc {
       switchOff: (user) => ask(() => void this.off.push(user)),
       identify: (seconds) => ask(() => void this.did.push(`lamp ${seconds}`)),
       show: (view) => ask(() => SHOWN[view]),
-      ...(protocol === 'ipmi' && {
-        console: (use: ConsoleUse) =>
-          ask(() => {
-            if (this.console) throw new BmcFault('busy', 'another session has the console');
-            this.console = use;
-            return {
-              type: (octets: Buffer) => {
-                this.typed += octets.toString();
-                return true;
-              },
-              close: async () => {
-                this.console = undefined;
-              },
-            };
-          }),
-      }),
+      console: (use: ConsoleUse) =>
+        ask(() => {
+          if (this.console) throw new BmcFault('busy', 'another session has the console');
+          this.console = use;
+          return {
+            type: (octets: Buffer) => {
+              this.typed += octets.toString();
+              return true;
+            },
+            close: async () => {
+              this.console = undefined;
+            },
+          };
+        }),
       close: async () => void this.sessions--,
     };
   }

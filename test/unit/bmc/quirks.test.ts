@@ -10,7 +10,7 @@ const read = (...file: readonly string[]): string => readFileSync(path.join(...f
 
 test('each row names a test that exists, and is listed in docs/power.md', () => {
   const tests = [
-    ...['quirks', 'order', 'redfish', 'ipmi', 'account'].map((name) =>
+    ...['quirks', 'order', 'redfish', 'ipmi', 'account', 'redfish-console'].map((name) =>
       read(import.meta.dirname, `${name}.test.ts`),
     ),
     read('test/peers/bmc.test.ts'),
