@@ -37,7 +37,7 @@ export const LONG: Readonly<Record<LongPart, Readonly<Record<string, Long>>>> = 
     bridges: { seconds: 49, finds: 'an old CA that a bridge does not keep valid' },
     'first-cluster': { seconds: 43, finds: 'a step of docs/first-cluster.md that does not work' },
     simulated: { seconds: 39, finds: 'a rack of simulated machines that does not boot' },
-    wipe: { seconds: 40, finds: 'a disk that counts as wiped and was not' },
+    wipe: { seconds: 80, finds: 'a disk that counts as wiped and was not' },
     cloudinit: { seconds: 35, finds: 'a document that a release of cloud-init reads otherwise' },
   },
   'long-etcd': {

@@ -2,7 +2,7 @@
 # Builds the discovery system, which machines boot that no document knows: a Debian kernel and an
 # initrd of busybox and a few scripts. It reports what the machine is made of and waits to be
 # accepted. It writes to a disk only where a wipe is ordered, or where it installs a system
-# (wipe.sh, install.sh). Operators look at machines in it by SSH (rescue.sh).
+# (wipe.sh, erase.sh, install.sh). Operators look at machines in it by SSH (rescue.sh).
 #
 #   images/discovery/build.sh [--kernel cloud|generic] [--cache DIR] [--force] [--print-directory]
 #
@@ -30,26 +30,59 @@ fi
 
 # What mounts the file systems of a machine that is rescued.
 rescue_modules='ext4 xfs btrfs vfat nls_cp437 nls_iso8859_1 nls_ascii nls_utf8'
-# The SSH server, and those of its libraries that a host need not have.
-rescue_packages='dropbear-bin libtomcrypt1 libtommath1 libgmp10'
+# The programs of Debian: the SSH server of a rescue, and what has drives erase themselves.
+program_packages='dropbear-bin nvme-cli hdparm'
+programs='usr/sbin/dropbear usr/bin/dropbearkey usr/sbin/nvme sbin/hdparm'
 
 need busybox=busybox-static cpio zstd xz=xz-utils
-# put_ssh ROOT: puts an SSH server with its libraries into the tree.
-put_ssh() {
-  mkdir "$work/ssh"
-  for one in $rescue_packages; do
-    fetch_package "$one" "$work/ssh"
+# program_libraries: prints the packages with the libraries of the programs, as apt knows them.
+program_libraries() {
+  next=$program_packages
+  known=' '
+  while [ -n "$next" ]; do
+    # shellcheck disable=SC2086 # names, one a word
+    found=$(apt-cache depends --important $next | sed -n 's/^ *|*Depends: \(lib[^ :]*\)$/\1/p')
+    next=''
+    for one in $found; do
+      case $known in
+        *" $one "*) continue ;;
+      esac
+      known="$known$one "
+      next="$next $one"
+    done
   done
-  for deb in "$work"/ssh/*.deb; do
-    dpkg-deb -x "$deb" "$work/ssh/tree"
+  echo "$known"
+}
+
+# put_programs ROOT: puts the programs with their libraries into the tree. Libraries that this host
+# has not installed come from their packages.
+put_programs() {
+  mkdir "$work/programs"
+  tree=$work/programs/tree
+  # shellcheck disable=SC2086 # names, one a word
+  for one in $program_packages $libraries; do
+    case $one in
+      lib*) ! dpkg-query -W -f '${db:Status-Status}' "$one" 2>/dev/null | grep -qx installed ||
+        continue ;;
+    esac
+    fetch_package "$one" "$work/programs"
   done
-  for program in "$work/ssh/tree/usr/sbin/dropbear" "$work/ssh/tree/usr/bin/dropbearkey"; do
-    install -m 755 "$program" "$1/bin/"
-    LD_LIBRARY_PATH=$(dirname "$work"/ssh/tree/usr/lib/*/libtomcrypt.so.1) ldd "$program" |
-      grep -o '/[^ ]*' >>"$work/ssh/libraries"
+  for deb in "$work"/programs/*.deb; do
+    dpkg-deb -x "$deb" "$tree"
   done
+  beside=$(find "$tree" -name '*.so.*' -printf '%h\n' | sort -u | tr '\n' ':')
+  for program in $programs; do
+    [ -e "$tree/$program" ] || program=${program#usr/}
+    [ -e "$tree/$program" ] || program=usr/$program
+    install -m 755 "$tree/$program" "$1/bin/"
+    LD_LIBRARY_PATH=$beside ldd "$tree/$program" | tee -a "$work/programs/needed" |
+      grep -o '/[^ ]*' >>"$work/programs/libraries"
+  done
+  if grep 'not found' "$work/programs/needed" >&2; then
+    exit 1
+  fi
   mkdir -p "$1/lib" "$1/lib64" "$1/root" "$1/mnt"
-  sort -u "$work/ssh/libraries" | while read -r library; do
+  sort -u "$work/programs/libraries" | while read -r library; do
     case $library in
       */ld-linux*) install -m 755 "$library" "$1/lib64/" ;;
       *) install -m 644 "$library" "$1/lib/" ;;
@@ -61,6 +94,7 @@ put_ssh() {
 }
 
 real=$(real_package "$package")
+libraries=$(program_libraries)
 recipe=$(
   cd "$project"
   {
@@ -70,7 +104,7 @@ recipe=$(
     done
     sha256sum images/*.sh images/discovery/*.sh
     # shellcheck disable=SC2086 # names, one a word
-    apt-cache policy $rescue_packages libc6 libcrypt1 zlib1g | grep -e '^[a-z]' -e Candidate
+    apt-cache policy $program_packages $libraries zlib1g | grep -e '^[a-z]' -e Candidate
   } | sha256sum | cut -c1-16
 )
 out=$cache/discovery-$kernel-$recipe
@@ -96,6 +130,7 @@ for part in $parts; do
 done
 install -m 755 "$here/init.sh" "$root/init"
 install -m 644 "$here/wipe.sh" "$root/wipe.sh"
+install -m 644 "$here/erase.sh" "$root/erase.sh"
 install -m 644 "$here/install.sh" "$root/install.sh"
 rm -f "$root/bin/lsblk"
 install -m 755 "$here/lsblk.sh" "$root/bin/lsblk"
@@ -103,7 +138,7 @@ install -m 644 "$here/rescue.sh" "$root/rescue.sh"
 install -m 755 "$here/look.sh" "$root/bin/look"
 # shellcheck disable=SC2086 # names, one a word
 put_modules "$work/kernel" "$root/rescue-modules" $rescue_modules
-put_ssh "$root"
+put_programs "$root"
 small_files "$root" "$work/kernel" "$version"
 
 # panic: a kernel that stops on unknown hardware starts over, and is counted.

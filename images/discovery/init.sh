@@ -20,6 +20,8 @@ export PATH=/bin
 . /agent/muster-inventory.sh
 # shellcheck source=images/discovery/wipe.sh
 . /wipe.sh
+# shellcheck source=images/discovery/erase.sh
+. /erase.sh
 # shellcheck source=images/discovery/install.sh
 . /install.sh
 # shellcheck source=images/discovery/rescue.sh

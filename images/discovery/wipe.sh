@@ -129,8 +129,18 @@ wipe_plant() {
   done <"$wipe_work/planted"
 }
 
+# wipe_written: writes zeros to the regions.
+wipe_written() {
+  wiped=write-error
+  while read -r at length; do
+    wipe_zero "$device" "$at" "$length" "$sector" || return 1
+  done <"$wipe_work/regions"
+  sync
+}
+
 # wipe_look: reads the canaries again. Sets canaries, left and zeros, and wiped to done if all are
-# gone and read as zeros, or to what failed.
+# gone and read as zeros, or to what failed. A drive that erased itself may show something else than
+# zeros: with another key, what it had reads as noise.
 wipe_look() {
   wiped=read-error
   head -c "$sector" /dev/zero >"$wipe_work/zeros"
@@ -143,17 +153,16 @@ wipe_look() {
   wiped=canary-left
   [ "$left" = 0 ] || return 0
   wiped=not-overwritten
-  [ "$zeros" = "$canaries" ] || return 0
+  case $method in
+    '' | luks-header) [ "$zeros" = "$canaries" ] || return 0 ;;
+  esac
   wiped="done"
 }
 
-# wipe_disk DISK LEVEL: wipes one disk. Sets wiped to done, or to what failed, and canaries, left
-# and zeros to what was read afterwards.
+# wipe_disk DISK LEVEL: wipes one disk. Sets wiped to done, or to what failed, canaries, left and
+# zeros to what was read afterwards, and at the level crypto method and evidence.
 wipe_disk() {
   device=$root/dev/$1
-  canaries=0
-  left=0
-  zeros=0
   size=$(($(wipe_number "$root/sys/block/$1/size") * 512))
   sector=$(wipe_number "$root/sys/block/$1/queue/logical_block_size")
   [ "$sector" -ge 512 ] || sector=512
@@ -163,13 +172,17 @@ wipe_disk() {
   ! wipe_busy "$1" || return 0
   wiped=no-size
   [ "$size" -ge "$sector" ] || return 0
-  wipe_regions "$1" "$2" "$size" >"$wipe_work/regions"
+  if [ "$2" = crypto ]; then
+    erase_choose "$1" || return 0
+  else
+    wipe_regions "$1" "$2" "$size" >"$wipe_work/regions"
+  fi
   wipe_plant || return 0
-  wiped=write-error
-  while read -r at length; do
-    wipe_zero "$device" "$at" "$length" "$sector" || return 0
-  done <"$wipe_work/regions"
-  sync
+  if [ "$2" = crypto ]; then
+    erase_disk "$1" || return 0
+  else
+    wipe_written || return 0
+  fi
   # wipe_zero counts in left what it has still to write.
   left=0
   wipe_look
@@ -208,7 +221,7 @@ wipe_machine() {
     return 0
   fi
   case $level in
-    tables | overwrite) ;;
+    tables | overwrite | crypto) ;;
     *)
       printf 'refused\tlevel-unknown\nend\n' >>"$2"
       return 0
@@ -228,6 +241,8 @@ wipe_disks() {
     canaries=0
     left=0
     zeros=0
+    method=
+    evidence=
     wiped=$(wipe_why "$line" "$serial")
     if [ -n "$wiped" ]; then
       result=left
@@ -237,8 +252,8 @@ wipe_disks() {
       result=failed
       [ "$wiped" != "done" ] || result='done'
     fi
-    printf 'disk\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$name" "$result" "$wiped" \
-      "$(wipe_field SIZE "$line")" "$canaries" "$left" "$zeros" "$serial" \
-      "$(wipe_field WWN "$line")" "$(wipe_field MODEL "$line")"
+    printf 'disk\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$name" "$result" \
+      "$wiped" "$(wipe_field SIZE "$line")" "$canaries" "$left" "$zeros" "$serial" \
+      "$(wipe_field WWN "$line")" "$(wipe_field MODEL "$line")" "$method" "$evidence"
   done 3<"$wipe_work/disks"
 }

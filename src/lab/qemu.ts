@@ -102,10 +102,11 @@ export function qemuArguments(
   }
   for (const [index, path] of places.disks.entries()) {
     args.push('-drive', `if=none,id=d${index},format=raw,file=${path}`);
-    const { serial } = machine.disks[index]!;
+    const { bus, serial = bus === 'nvme' ? `disk${index}` : undefined } = machine.disks[index]!;
+    const model = bus === 'nvme' ? 'nvme' : 'virtio-blk-pci';
     args.push(
       '-device',
-      `virtio-blk-pci,drive=d${index}${bootindex(order.disks + index)}${serial === undefined ? '' : `,serial=${serial}`}`,
+      `${model},drive=d${index}${bootindex(order.disks + index)}${serial === undefined ? '' : `,serial=${serial}`}`,
     );
   }
   return args;

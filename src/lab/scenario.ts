@@ -27,6 +27,10 @@ const disk = z.strictObject({
     .regex(/^[A-Za-z0-9_-]{1,20}$/, 'at most 20 letters, digits, "-" and "_"')
     .optional()
     .meta({ description: 'The serial number that the guest sees; virtio has room for 20 octets.' }),
+  bus: z
+    .enum(['virtio', 'nvme'])
+    .default('virtio')
+    .meta({ description: 'How it is connected. An NVMe disk has a serial number.' }),
   blank: z
     .literal(true)
     .optional()

@@ -1,5 +1,9 @@
-/** The discovery system's wipe on loop devices, with the shell and tools that it has: busybox. */
-import { execFileSync } from 'node:child_process';
+/**
+ * The discovery system's wipe on loop devices, with the shell and tools that it has: busybox.
+ * Drives that erase themselves are doubles here, which give the pages of NVMe and ATA as the
+ * standards have them; lab/wiped.yaml has an emulated NVMe drive and Debian's nvme-cli.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -82,7 +86,13 @@ function wipe(order: Partial<Wipe> = {}, prelude = '') {
   const script = `set -u
     . ${ROOT}/src/agent/scripts/muster-base.sh
     . ${ROOT}/src/agent/scripts/muster-serial.sh
+    run=${top}
+    . ${ROOT}/src/agent/scripts/muster-within.sh
     . ${ROOT}/images/discovery/wipe.sh
+    . ${ROOT}/images/discovery/erase.sh
+    erase_pause=0
+    # Enough to count, and fewer programs to start.
+    [ ${wanted.level} != crypto ] || wipe_canaries=36
     wipe_said() { :; }
     ${prelude}
     wipe_machine ${plan} ${report}`;
@@ -163,5 +173,203 @@ test.each([
   // The drive's double: these writes end well and change nothing.
   const lies = `dd() { case "$*" in ${lie}) case "$*" in *of="$root/dev"*) return 0 ;; esac ;; esac; busybox dd "$@"; }`;
   expect(wipe({ level: 'tables' }, lies).why).toBe(why);
+  expect(remains(file).length).toBeGreaterThan(0);
+});
+
+/** A program of the discovery system that is a double here. */
+function double(name: string, text: string): void {
+  fs.writeFileSync(path.join(top, 'bin', name), `#!/bin/sh\n${text}`, { mode: 0o755 });
+}
+
+/** A page of a drive: octets at offsets. */
+function page(name: string, length: number, octets: Readonly<Record<number, number>>): void {
+  const at = Buffer.alloc(length);
+  for (const [offset, value] of Object.entries(octets)) at[Number(offset)] = value;
+  fs.writeFileSync(path.join(top, name), at);
+}
+
+interface Nvme {
+  /** SANICAP, FNA: what it can do. Format NVM it always can. */
+  readonly sanitizes?: number;
+  readonly how?: number;
+  /** SSTAT after a sanitize. */
+  readonly ends?: number;
+  /** It says that it erased itself, and does nothing. */
+  readonly lies?: true;
+}
+
+/** An NVMe drive whose octets are in a file: pages of the NVMe Base Specification 1.4. */
+function nvme(file: string, { sanitizes = 0, how = 0, ends = 1, lies }: Nvme): void {
+  page('id-ctrl', 4096, { 256: 2, 328: sanitizes, 524: how });
+  page('id-ns', 4096, { 32: 0x80 });
+  // Its estimates: ten seconds each. `busy`: a sanitize is under way, at 50 %.
+  const log = (sstat: number) => ({ 0: 0xff, 1: sstat === 2 ? 0x7f : 0xff, 2: sstat, 12: 10, 16: 10 });
+  for (const [name, sstat] of Object.entries({ idle: 0, busy: 2, ended: ends })) page(name, 512, log(sstat));
+  const erase = lies ? 'true' : `dd if=/dev/urandom of=${file} bs=1M count=48 conv=notrunc 2>/dev/null`;
+  double(
+    'nvme',
+    `cd ${top}; echo "$*" >>calls
+    case $1 in
+      id-ctrl | id-ns) cat $1 ;;
+      sanitize) echo 2 >polls; ${erase} ;;
+      format) ${erase} ;;
+      sanitize-log)
+        read -r polls 2>/dev/null <polls || polls=
+        case $polls in
+          '') cat idle ;;
+          0) cat ended ;;
+          *) echo $((polls - 1)) >polls; cat busy ;;
+        esac ;;
+    esac`,
+  );
+}
+const calls = (): string[] => fs.readFileSync(path.join(top, 'calls'), 'utf8').split('\n');
+
+test.each([
+  ['sanitizes by its key', { sanitizes: 3 }, 'nvme-sanitize-crypto', 'sstat=0x0001', '--sanact=4'],
+  ['sanitizes by blocks alone', { sanitizes: 2 }, 'nvme-sanitize-block', 'sstat=0x0001', '--sanact=2'],
+  ['formats with another key', { how: 4 }, 'nvme-format-crypto', 'fpi=0x80', '--ses=2'],
+  ['formats and erases', {}, 'nvme-format-erase', 'fpi=0x80', '--ses=1'],
+])('an NVMe drive that %s does so, and its page is read afterwards', (_, of, method, evidence, word) => {
+  nvme(disk('nvme0n1', 'S1'), of);
+  const { disks, why } = wipe({ level: 'crypto' });
+  expect(why).toBeUndefined();
+  expect(disks[0]).toMatchObject({ result: 'done', method, evidence, left: 0 });
+  expect(disks[0]!.zeros).toBeLessThan(disks[0]!.canaries);
+  expect(calls().join('\n')).toContain(word);
+});
+
+test.each<[string, Nvme, string]>([
+  ['that says it did and did nothing', { sanitizes: 1, lies: true }, 'nvme0n1: canary-left'],
+  ['whose sanitize failed', { sanitizes: 1, ends: 3 }, 'nvme0n1: erase-failed'],
+])('an NVMe drive %s fails', (_, of, why) => {
+  nvme(disk('nvme0n1', 'S1'), of);
+  expect(wipe({ level: 'crypto' }).why).toBe(why);
+});
+
+test('a drive erases no other namespace than the one that is ordered', () => {
+  const file = disk('nvme0n1', 'S1');
+  const other = disk('nvme0n2', 'S1');
+  const order = { level: 'crypto', disks: ['S1'] } as const;
+  nvme(file, { sanitizes: 1, how: 2 });
+  expect(wipe(order).why).toBe('nvme0n1: shares-drive');
+  nvme(file, { sanitizes: 1 });
+  expect(wipe(order).disks[0]).toMatchObject({ result: 'done', method: 'nvme-format-erase' });
+  expect(remains(other).length).toBeGreaterThan(0);
+});
+
+test('a sanitize that a power cut interrupted is waited for, and one that does not end is named', () => {
+  nvme(disk('nvme0n1', 'S1'), { sanitizes: 1 });
+  fs.writeFileSync(path.join(top, 'polls'), '3\n');
+  expect(wipe({ level: 'crypto' }).why).toBeUndefined();
+  fs.writeFileSync(path.join(top, 'polls'), '1000000\n');
+  expect(wipe({ level: 'crypto' }, 'erase_limit() { echo 0; }').why).toBe('nvme0n1: erase-late');
+});
+
+/** An ATA drive whose words say what it can do and what is so of it (ACS); hdparm is a double. */
+function ata(file: string, { state = 0x21, forgets = true } = {}): void {
+  fs.writeFileSync(path.join(top, 'state'), `${state}\n`);
+  double(
+    'hdparm',
+    `cd ${top}; echo "$*" >>calls; read -r state <state
+    case "$*" in
+      --Istdout*)
+        echo; echo "/dev/sda:"
+        n=0
+        while [ $n -lt 256 ]; do
+          case $n in
+            82) word=$((state == 0 ? 0 : 2)) ;;
+            89) word=1 ;; 90) word=32769 ;; 128) word=$state ;; *) word=0 ;;
+          esac
+          printf '%04x ' $word; n=$((n + 1)); [ $((n % 8)) != 0 ] || echo
+        done ;;
+      *--security-set-pass*) echo $((state | 2)) >state ;;
+      *--security-unlock*) [ -e foreign ] || echo $((state & ~4)) >state ;;
+      *--security-disable*) [ -e foreign ] || echo $((state & ~2)) >state ;;
+      *--security-erase*)
+        dd if=/dev/zero of=${file} bs=1M count=48 conv=notrunc 2>/dev/null
+        ${forgets ? 'echo $((state & ~2)) >state' : ':'} ;;
+    esac`,
+  );
+}
+
+test('an ATA drive erases itself with a password, which it has forgotten afterwards', () => {
+  const file = disk('sda', 'S1', { at: 'ata1/block/sda' });
+  ata(file);
+  const { disks, why } = wipe({ level: 'crypto' });
+  expect(why).toBeUndefined();
+  expect(disks[0]).toMatchObject({ method: 'ata-erase-enhanced', evidence: 'security=0x0021' });
+  ata(file, { state: 0x1 });
+  expect(wipe({ level: 'crypto' }).disks[0]).toMatchObject({ method: 'ata-erase' });
+  // The power was cut while it erased itself: it is locked with the password of the wipe.
+  ata(file, { state: 0x27 });
+  expect(wipe({ level: 'crypto' }).why).toBeUndefined();
+});
+
+test('an ATA drive that is frozen, locked by others, or keeps its password fails', () => {
+  const file = disk('sda', 'S1', { at: 'ata1/block/sda' });
+  ata(file, { state: 0x29 });
+  expect(wipe({ level: 'crypto' }).why).toBe('sda: frozen');
+  ata(file, { forgets: false });
+  expect(wipe({ level: 'crypto' }).why).toBe('sda: erase-failed');
+  ata(file, { state: 0x27 });
+  fs.writeFileSync(path.join(top, 'foreign'), '');
+  expect(wipe({ level: 'crypto' }).why).toBe('sda: password-set');
+  ata(file, { state: 0 });
+  expect(wipe({ level: 'crypto' }).why).toBe('sda: cannot-erase');
+});
+
+/** Makes what Muster encrypts (muster-luks.sh) on a disk, from this MiB on. */
+function encrypt(file: string, { from = 0, mib = 48, label = 'MUSTER-DATA' } = {}): void {
+  fs.writeFileSync(path.join(top, 'key'), 'k'.repeat(32));
+  const options = ['-o', `${from * MIB}`, '--sizelimit', `${mib * MIB}`];
+  const loop = execFileSync('losetup', ['-f', '--show', ...options, file], { encoding: 'utf8' }).trim();
+  loops.push(loop);
+  execFileSync('cryptsetup', [
+    ...['luksFormat', '--batch-mode', '--type', 'luks2', '--label', label, '--offset', '32768'],
+    ...['--pbkdf', 'pbkdf2', '--pbkdf-force-iterations', '1000', '--key-file', path.join(top, 'key'), loop],
+  ]);
+}
+const opens = (file: string, from = 0): boolean => {
+  const loop = execFileSync('losetup', ['-f', '--show', '-o', `${from * MIB}`, file], { encoding: 'utf8' });
+  loops.push(loop.trim());
+  return spawnSync('cryptsetup', ['isLuks', loop.trim()]).status === 0;
+};
+
+test('of a disk that Muster encrypted, the header is destroyed and all that is outside of it', () => {
+  const whole = disk('vda', 'S1');
+  encrypt(whole);
+  const parts = disk('vdb', 'S2', { mib: 96, part: [24, 48] });
+  encrypt(parts, { from: 24 });
+  for (const [file, at] of [
+    [whole, 40],
+    [parts, 41],
+    [parts, 71],
+    [parts, 72],
+  ] as const) {
+    const fd = fs.openSync(file, 'r+');
+    fs.writeSync(fd, PATTERN, at * MIB);
+    fs.closeSync(fd);
+  }
+  expect([opens(whole), opens(parts, 24)]).toEqual([true, true]);
+  const { disks, why } = wipe({ level: 'crypto' });
+  expect(why).toBeUndefined();
+  expect(disks.map(({ method, evidence }) => [method, /^luks=[0-9a-f-]{36}$/.test(evidence!)])).toEqual([
+    ['luks-header', true],
+    ['luks-header', true],
+  ]);
+  expect([opens(whole), opens(parts, 24)]).toEqual([false, false]);
+  // What was written into the encrypted part stays as it is, and nothing else.
+  expect([remains(whole), remains(parts)]).toEqual([
+    [24, 40, 47],
+    [41, 71],
+  ]);
+});
+
+test('a disk that nobody can erase fails, and so does one that others encrypted', () => {
+  const file = disk('vda', 'S1');
+  expect(wipe({ level: 'crypto' }).why).toBe('vda: cannot-erase');
+  encrypt(file, { label: 'BACKUP' });
+  expect(wipe({ level: 'crypto' }).why).toBe('vda: cannot-erase');
   expect(remains(file).length).toBeGreaterThan(0);
 });

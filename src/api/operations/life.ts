@@ -129,7 +129,7 @@ export const MACHINE_LIVES = [
         reason,
         level: z.enum(WIPE_LEVELS).meta({
           description:
-            'tables: what names data at the ends of disks and partitions; overwrite: every sector.',
+            'tables: what names data at the ends of disks and partitions; crypto: the drive erases itself, or the headers of what Muster encrypted are destroyed; overwrite: every sector.',
         }),
         disks: names('Serial numbers or world wide names. Default: all but shared disks and sticks.'),
       }),

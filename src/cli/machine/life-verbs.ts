@@ -129,20 +129,27 @@ function registerWipes(...[machine, io, finish]: Parameters<Register>): void {
       .command('wipe')
       .summary('wipe the disks of a machine that was taken out')
       .description(
-        'Orders that the disks of a machine are wiped when it boots from the network next; its BMC restarts it. The level `tables` wipes what names data at the ends of disks and partitions, `overwrite` every sector. It counts only when sectors that were written before are gone afterwards; otherwise the machine stays out of use.',
+        'Orders that the disks of a machine are wiped when it boots from the network next; its BMC restarts it. The level `tables` wipes what names data at the ends of disks and partitions, `overwrite` every sector. At the level `crypto` drives erase themselves, which takes seconds on most flash drives; a drive that cannot is named, and the wipe fails. It counts only when sectors that were written before are gone afterwards; otherwise the machine stays out of use.',
       )
       .argument(...MACHINE)
-      .requiredOption('--level <level>', 'tables or overwrite')
+      .requiredOption('--level <level>', 'tables, crypto or overwrite')
       .requiredOption('--reason <text>', 'why; it is on the certificate')
       .option('--disk <name...>', 'only these: serial numbers or world wide names')
       .option('--confirm <name>', 'the name of the machine again'),
   ).action(async (name: string, options) =>
     finish(await (await import('./life.ts')).wipe(name, options, io)),
   );
-  withExamples(wipe, [
-    'muster machine wipe node-4 --level overwrite --reason "sold" --confirm node-4',
-    'wipe all disks before a machine is sold',
-  ]);
+  withExamples(
+    wipe,
+    [
+      'muster machine wipe node-4 --level overwrite --reason "sold" --confirm node-4',
+      'wipe all disks before a machine is sold',
+    ],
+    [
+      'muster machine wipe node-4 --level crypto --disk S4EVNF0M --reason "returned" --confirm node-4',
+      'have one drive erase itself before it is returned',
+    ],
+  );
 
   registerRescue(machine, io, finish);
   const callOff = withServer(

@@ -1,6 +1,7 @@
 /** The verbs of `muster machine` about its life: `life`, `take-out`, `wipe` and the others. */
 import type { Answer } from '../../api/operations.ts';
 import type { Timestamp } from '../../api/times.ts';
+import type { Wipe } from '../../machines/life/wipe-order.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { readTexts } from '../documents/sources.files.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -112,7 +113,7 @@ export async function retire(machine: string, options: RetireOptions, io: Io): P
 }
 
 interface WipeOptions extends ServerOptions {
-  readonly level: 'tables' | 'overwrite';
+  readonly level: Wipe['level'];
   readonly reason: string;
   readonly disk?: readonly string[];
   readonly confirm?: string;
@@ -210,7 +211,7 @@ function certificateText(of: Answer<'GET /v1/machines/:name/wipes'>['items'][num
         `  disk     ${one.name}, serial number ${one.serial || 'unknown'}, ${one.model || 'unknown model'}, ${one.octets} octets: ${
           one.result === 'left'
             ? `left alone (${one.code})`
-            : `${one.result === 'done' ? 'wiped' : one.code}; of ${one.canaries} sectors written before, ${one.left} are left and ${one.zeros} read as zeros`
+            : `${one.result === 'done' ? 'wiped' : one.code}${one.method ? ` by ${one.method} (${one.evidence ?? 'no evidence'})` : ''}; of ${one.canaries} sectors written before, ${one.left} are left and ${one.zeros} read as zeros`
         }`,
     ),
   ]

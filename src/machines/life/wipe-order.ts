@@ -4,9 +4,10 @@ import type { Parsed } from '../../base/body.ts';
 
 /**
  * `tables`: what names data at the ends of disks and partitions (partition tables, md, LVM, ZFS,
- * Btrfs, LUKS headers). `overwrite`: every sector, with zeros.
+ * Btrfs, LUKS headers). `crypto`: by the drive itself, or by destroying the headers of what Muster
+ * encrypted. `overwrite`: every sector, with zeros.
  */
-export const WIPE_LEVELS = ['tables', 'overwrite'] as const;
+export const WIPE_LEVELS = ['tables', 'crypto', 'overwrite'] as const;
 
 /** What is to be wiped. */
 export const wipeForm = z.strictObject({

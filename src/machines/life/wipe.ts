@@ -24,6 +24,9 @@ export const wipedDisk = z.strictObject({
   serial: z.string(),
   wwn: z.string(),
   model: z.string(),
+  /** How it was erased, and what it said of that afterwards; at the level `crypto`. */
+  method: z.string().optional(),
+  evidence: z.string().optional(),
 });
 type WipedDisk = z.output<typeof wipedDisk>;
 
@@ -41,9 +44,8 @@ export function readReport(
   const disks: WipedDisk[] = [];
   for (const line of lines.slice(0, -1)) {
     const [kind, ...words] = line.split('\t');
-    const [name, result, code, octets, canaries, left, zeros, serial, wwn, model] = words.map((word) =>
-      printable(word, 128),
-    );
+    const [name, result, code, octets, canaries, left, zeros, serial, wwn, model, method, evidence] =
+      words.map((word) => printable(word, 128));
     if (kind === 'refused' && name) refused = name;
     else if (kind === 'disk') {
       const numbers = {
@@ -52,7 +54,8 @@ export function readReport(
         left: count(left),
         zeros: count(zeros),
       };
-      const read = wipedDisk.safeParse({ name, result, code, ...numbers, serial, wwn, model });
+      const erased = { ...(method && { method }), ...(evidence && { evidence }) };
+      const read = wipedDisk.safeParse({ name, result, code, ...numbers, serial, wwn, model, ...erased });
       if (!read.success) return undefined;
       disks.push(read.data);
     } else return undefined;
@@ -62,17 +65,55 @@ export function readReport(
 
 const count = (text: string | undefined): number => (/^[0-9]{1,16}$/.test(text ?? '') ? Number(text) : -1);
 
+/**
+ * How disks are erased at the level `crypto` (images/discovery/erase.sh): what the disk said
+ * afterwards, and for which values that means that it ended well. `zeros`: what was there reads as
+ * zeros; a drive that changed its key shows noise.
+ */
+const ERASES: Readonly<
+  Record<string, { readonly says: string; readonly well: (value: number) => boolean; readonly zeros?: true }>
+> = {
+  // SSTAT of the sanitize status page: it ended well, with or without deallocation.
+  'nvme-sanitize-crypto': { says: 'sstat', well: (value) => [1, 4].includes(value & 7) },
+  'nvme-sanitize-block': { says: 'sstat', well: (value) => [1, 4].includes(value & 7) },
+  // FPI of the namespace: nothing remains to be formatted.
+  'nvme-format-crypto': { says: 'fpi', well: (value) => (value & 127) === 0 },
+  'nvme-format-erase': { says: 'fpi', well: (value) => (value & 127) === 0 },
+  // Word 128 of IDENTIFY DEVICE: it knows passwords, and has forgotten the one of the erase.
+  'ata-erase-enhanced': { says: 'security', well: (value) => (value & 7) === 1 },
+  'ata-erase': { says: 'security', well: (value) => (value & 7) === 1 },
+  'luks-header': { says: 'luks', well: () => true, zeros: true },
+};
+
+/** Why what a disk said after it was erased is no proof; undefined when it is. */
+function whyNotErased({ method = '', evidence = '' }: WipedDisk): string | undefined {
+  const way = Object.hasOwn(ERASES, method) ? ERASES[method] : undefined;
+  if (way === undefined) return `it was not erased in a way that is known`;
+  const [says, value] = evidence.split('=');
+  const well = says === way.says && value !== undefined && way.well(Number(value));
+  return well ? undefined : `after ${method} it said "${evidence}"`;
+}
+
+/** Why a disk that the machine reports as wiped is not; undefined when it is. */
+function whyNotDone(level: Wipe['level'], disk: WipedDisk): string | undefined {
+  const { canaries, left, zeros, method = '' } = disk;
+  if (left > 0) return `${left} of ${canaries} sectors were still there`;
+  if (canaries < FEWEST) return `only ${canaries} sectors were read`;
+  const asZeros = level !== 'crypto' || ERASES[method]?.zeros;
+  if (asZeros && zeros < canaries) return `only ${zeros} of ${canaries} sectors read as zeros`;
+  return level === 'crypto' ? whyNotErased(disk) : undefined;
+}
+
 /** Why a report does not prove the wipe; undefined when it does. */
 export function whyNotWiped(
-  { disks: named }: Pick<Wipe, 'disks'>,
+  { level, disks: named }: Pick<Wipe, 'level' | 'disks'>,
   { refused, disks }: NonNullable<ReturnType<typeof readReport>>,
 ): string | undefined {
   if (refused !== undefined) return `the machine refused: ${refused}`;
-  for (const { name, result, code, canaries, left, zeros } of disks) {
-    if (result === 'failed') return `${name}: ${code}`;
-    if (result === 'done' && left > 0) return `${name}: ${left} of ${canaries} sectors were still there`;
-    if (result === 'done' && (canaries < FEWEST || zeros < canaries))
-      return `${name}: only ${zeros} of ${canaries} sectors read as zeros`;
+  for (const disk of disks) {
+    if (disk.result === 'failed') return `${disk.name}: ${disk.code}`;
+    const why = disk.result === 'done' ? whyNotDone(level, disk) : undefined;
+    if (why !== undefined) return `${disk.name}: ${why}`;
   }
   const wiped = disks.filter(({ result }) => result === 'done');
   const missing = named.find((one) => !wiped.some(({ serial, wwn }) => serial === one || wwn === one));

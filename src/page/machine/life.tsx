@@ -66,7 +66,7 @@ const TEXTS: Readonly<
 type ButtonProps = LifeProps & { readonly order: LifeOrder };
 function LifeOrderButton({ order, name, life, done }: ButtonProps) {
   const [reason, setReason] = useState('');
-  const [level, setLevel] = useState<'tables' | 'overwrite'>('tables');
+  const [level, setLevel] = useState<'tables' | 'crypto' | 'overwrite'>('tables');
   const [unwiped, setUnwiped] = useState(false);
   const [confirm, setConfirm] = useState('');
   const [key, setKey] = useState('');
@@ -136,6 +136,7 @@ function LifeOrderButton({ order, name, life, done }: ButtonProps) {
           set={(chosen) => setLevel(chosen as typeof level)}
           choices={[
             ['tables', 'tables: what names data, in seconds'],
+            ['crypto', 'crypto: the drive erases itself, in seconds or hours'],
             ['overwrite', 'overwrite: every sector, in hours'],
           ]}
         />
@@ -192,7 +193,7 @@ export function LifeCard({ name }: { readonly name: string }) {
               <li key={disk.name}>
                 {disk.name}, serial number {disk.serial || 'unknown'}:{' '}
                 {disk.result === 'done'
-                  ? `wiped; of ${disk.canaries} sectors written before, ${disk.left} are left`
+                  ? `wiped${disk.method ? ` by ${disk.method}` : ''}; of ${disk.canaries} sectors written before, ${disk.left} are left`
                   : `${disk.result === 'left' ? 'left alone' : 'not wiped'} (${disk.code})`}
               </li>
             ))}

@@ -21,7 +21,7 @@ const machine: LabMachine = {
   manufacturer: 'Lab',
   product: 'Rack',
   clock: '2015-01-01T00:00:00',
-  disks: [{ sizeMiB: 32, filledWith: 'x' }],
+  disks: [{ sizeMiB: 32, bus: 'virtio', filledWith: 'x' }],
   bootOrder: 'network',
 };
 const places = {

@@ -1,6 +1,7 @@
 /** What a machine gets whose disks are to be wiped, and what counts as proved. */
 import { expect, test } from 'vitest';
 import { readCertificate } from '../../../../src/machines/life/wipe.ts';
+import type { Wipe } from '../../../../src/machines/life/wipe-order.ts';
 import type { Life } from '../../../../src/machines/machine.ts';
 import {
   document,
@@ -28,9 +29,12 @@ const row = (result = 'done', code = 'done', numbers = '1000\t64\t0\t64', serial
   `disk\tsda\t${result}\t${code}\t${numbers}\t${serial}\t0x5000\tModel X\nend\n`;
 
 /** A machine that is to be wiped, in the discovery system. */
-async function wiping(disks: readonly string[] = []): Promise<{ w: World; id: string }> {
+async function wiping(
+  disks: readonly string[] = [],
+  level: Wipe['level'] = 'overwrite',
+): Promise<{ w: World; id: string }> {
   const w = await world([WIPING, DISCOVERY, IMAGE, WORKER, machine('node-1', [MAC1])]);
-  const wipe = { id: 'w1', level: 'overwrite', disks, serial: 'RACK7' } as const;
+  const wipe = { id: 'w1', level, disks, serial: 'RACK7' };
   const life: Life = { at: w.clock.now(), state: 'wiping', text: 'sold', by: 'ada', byHand: true, wipe };
   w.roster.change(w.roster.get('node-1')!, { life });
   const { decision, session } = await w.powerOn(MAC1);
@@ -82,7 +86,7 @@ test.each([
     [],
     'sda: 1 of 64 sectors were still there',
   ],
-  ['hardly anything was read', row('done', 'done', '1000\t3\t0\t3'), [], 'sda: only 3 of 3'],
+  ['hardly anything was read', row('done', 'done', '1000\t3\t0\t3'), [], 'sda: only 3 sectors were read'],
   ['sectors read as something else', row('done', 'done', '1000\t64\t0\t60'), [], 'sda: only 60 of 64'],
   ['a disk that is named is absent', row(), ['S2'], 'the disk S2 is not in the machine'],
   ['no disk was wiped', row('left', 'usb', '1000\t0\t0\t0'), [], 'no disk was wiped'],
@@ -95,4 +99,31 @@ test.each([
   expect(lifeOf(w)!.text).toContain(why);
   const { records } = await w.store.list('wipe/node-1/');
   expect(readCertificate(records[0]!.value)!.failed).toContain(why);
+});
+
+test.each([
+  ['nvme-sanitize-crypto', 'sstat=0x0101', undefined],
+  ['nvme-sanitize-block', 'sstat=0x0004', undefined],
+  ['nvme-sanitize-block', 'sstat=0x0003', 'after nvme-sanitize-block it said "sstat=0x0003"'],
+  ['nvme-sanitize-crypto', 'sstat=0x0002', 'it said "sstat=0x0002"'],
+  ['nvme-format-erase', 'fpi=0x80', undefined],
+  ['nvme-format-crypto', 'fpi=0xb2', 'it said "fpi=0xb2"'],
+  ['ata-erase-enhanced', 'security=0x0021', undefined],
+  ['ata-erase', 'security=0x0007', 'it said "security=0x0007"'],
+  ['ata-erase', '', 'it said ""'],
+  ['ata-erase', 'fpi=0x80', 'it said "fpi=0x80"'],
+  // What is encrypted stays; the header has to read as zeros.
+  ['luks-header', 'luks=8a2b6f8e', 'only 60 of 64'],
+  ['', '', 'not erased in a way that is known'],
+  ['constructor', 'sstat=0x0101', 'not erased in a way that is known'],
+])('a disk that was erased by "%s" and says "%s" is judged by that', async (method, evidence, why) => {
+  const { w, id } = await wiping([], 'crypto');
+  expect(await w.boot.wipeOrder(id, PEER)).toEqual({ text: 'wipe w1 crypto\nserial RACK7' });
+  const text = row('done', 'done', '1000\t64\t0\t60').replace('\nend', `\t${method}\t${evidence}\nend`);
+  expect(await w.boot.wipeReport(id, text, PEER)).toBe('kept');
+  expect(lifeOf(w)!.state).toBe(why === undefined ? 'wiped' : 'wipe-failed');
+  if (why !== undefined) expect(lifeOf(w)!.text).toContain(why);
+  const { records } = await w.store.list('wipe/node-1/');
+  const [disk] = readCertificate(records[0]!.value)!.disks;
+  expect(disk).toMatchObject({ ...(method && { method }), ...(evidence && { evidence }) });
 });
