@@ -62,6 +62,18 @@ export const MACHINE = ['<machine>', 'name as `muster get machines` lists it, or
 export const outputOption = (...formats: string[]): Option =>
   new Option('-o, --output <format>', 'output format').choices(formats);
 
+/** How the format begins that has a template, as kubectl's. */
+export const JSON_PATH = 'jsonpath=';
+
+/** Lets the option `-o` take a template besides its formats. */
+export function withJsonPath(option: Option): Option {
+  const choose = option.parseArg!;
+  option.description += `, or ${JSON_PATH}TEMPLATE`;
+  return option.argParser((value: string, before: string) =>
+    value.startsWith(JSON_PATH) ? value : choose(value, before),
+  );
+}
+
 /** The option `-f`, which may be given several times. */
 export const filenameOption = (): Option =>
   new Option('-f, --filename <path>', 'file, directory, or - for standard input (repeatable)').argParser(

@@ -24,8 +24,10 @@ import {
   tablePrinter,
   yamlText,
 } from '../output.ts';
+import { JSON_PATH } from '../register.ts';
 import { COLUMNS, EVENT_COLUMNS, LEASE_COLUMNS, NAME_COLUMNS } from './columns.ts';
 import { INVENTORY_COLUMNS, inventoryText } from './inventory.ts';
+import { jsonPath } from './jsonpath.ts';
 import { isMachineList, MACHINE_LISTS } from './lists.ts';
 import { watchDocuments } from './watch.ts';
 
@@ -57,6 +59,7 @@ const tableLook = ({ format, headings }: Look, io: Io): TableLook => ({
  * when a name does not exist.
  */
 export async function get(words: readonly string[], options: GetOptions, io: Io): Promise<number> {
+  if (options.output?.startsWith(JSON_PATH)) return await getPath(words, options, options.output, io);
   if (isMachineList(options.output)) return await getList(words, options.output, options, io);
   const format = formatOf(options.output, FORMATS, 'table');
   const look: Look = { format, headings: options.headers ?? true };
@@ -98,6 +101,21 @@ export async function get(words: readonly string[], options: GetOptions, io: Io)
     if (format === 'name') io.out(items.map(nameLine).join(''));
     else print(items, COLUMNS[kind], { ...look, format, single: names.length === 1, what: PLURAL[kind] }, io);
   return missingCode(missing, io);
+}
+
+/** `-o jsonpath=TEMPLATE`: fills the template with what `-o json` prints. */
+async function getPath(
+  words: readonly string[],
+  options: GetOptions,
+  output: string,
+  io: Io,
+): Promise<number> {
+  if (options.watch) throw new MusterError('E_USAGE', '--watch does not work with -o jsonpath');
+  const fill = jsonPath(output.slice(JSON_PATH.length));
+  const texts: string[] = [];
+  const code = await get(words, { ...options, output: 'json' }, { ...io, out: (text) => texts.push(text) });
+  if (texts.length > 0) io.out(fill(JSON.parse(texts.join(''))));
+  return code;
 }
 
 /** `muster get machines -o ansible` and the other lists for other programs. */

@@ -1,5 +1,12 @@
 /** Registers `muster validate|apply|edit|diff|get|delete`. */
-import { filenameOption, outputOption, type Register, withExamples, withServer } from '../register.ts';
+import {
+  filenameOption,
+  outputOption,
+  type Register,
+  withExamples,
+  withJsonPath,
+  withServer,
+} from '../register.ts';
 
 const registerValidate: Register = (program, io, finish) => {
   const validate = program
@@ -92,7 +99,9 @@ export const registerDocuments: Register = (program, io, finish) => {
       .argument('<kind>', 'kind, KIND,KIND, KIND/NAME, or all')
       .argument('[name...]', 'only these; after KIND/NAME, further KIND/NAME of any kind')
       .addOption(
-        outputOption('table', 'wide', 'json', 'yaml', 'name', 'ansible', 'csv', 'hosts', 'ssh-config'),
+        withJsonPath(
+          outputOption('table', 'wide', 'json', 'yaml', 'name', 'ansible', 'csv', 'hosts', 'ssh-config'),
+        ),
       )
       .option('-l, --selector <labels>', 'only those with these labels: key=value,key!=value')
       .option('-w, --watch', 'keep running, and print what changes')
@@ -110,6 +119,10 @@ export const registerDocuments: Register = (program, io, finish) => {
     ['muster get leases', 'list the addresses that are in use'],
     ['muster get machines -l rack=a -o ansible >rack-a.yaml', 'write an inventory for Ansible'],
     ['muster get machines -o csv >racks.csv', 'write a table that `muster import csv` reads'],
+    [
+      'muster get machines -o jsonpath=\'{range .items[*]}{.metadata.name}{"\\n"}{end}\'',
+      'print the names alone, by a template as kubectl has them',
+    ],
     ['muster get machines -o ssh-config >~/.ssh/config.d/racks', 'make `ssh node-1` find its address'],
     ['muster get inventory node-1', 'show processors, memory, disks and cards of a machine'],
   );
