@@ -79,6 +79,9 @@ export const networkBmc = common.meta({
 /** Why a BMC that is named by its MAC address alone gets no password without a certificate. */
 export const NO_CERTIFICATE =
   'whoever takes the lease of `mac` could pose as the BMC: name its `certificate` in the Machine, its Profile or the Network';
+/** Why a port needs to know what listens there. */
+export const NO_PROTOCOL =
+  'a port is of one protocol: write `protocol` as well, in the Machine, its Profile or the Network of the BMC';
 /** Why it is asked by Redfish alone. */
 export const NO_IPMI =
   'IPMI shows no certificate, so whoever takes the lease of `mac` could pose as the BMC; write `address`';
@@ -96,12 +99,10 @@ export const machineBmc = z
       description:
         'The DNS name in its certificate, where a CA signed it. Nothing looks it up. Default: its address.',
     }),
-    port: z
-      .int()
-      .min(1)
-      .max(65_535)
-      .optional()
-      .meta({ description: 'Its port. Default: 443 for Redfish, 623 for IPMI.' }),
+    port: z.int().min(1).max(65_535).optional().meta({
+      description:
+        'Its port, of the `protocol` that is named here, in the Profile or in the Network. Default: 443 for Redfish, 623 for IPMI.',
+    }),
     system: z
       .string()
       .regex(
@@ -112,7 +113,7 @@ export const machineBmc = z
       .meta({ description: 'The id of the machine in Redfish, where one BMC has several.' }),
     ...common.shape,
   })
-  .superRefine(({ address, mac: hardware, protocol: by = 'auto', port, system, console }, context) => {
+  .superRefine(({ address, mac: hardware, protocol: by = 'auto', system, console }, context) => {
     const refuse = (path: string, message: string) =>
       context.addIssue({ code: 'custom', path: [path], message });
     const isByMac = hardware !== undefined;
@@ -120,8 +121,6 @@ export const machineBmc = z
       context.addIssue({ code: 'custom', message: 'write `address`, or `mac` for one with a lease' });
     if (isByMac && by === 'ipmi') refuse('protocol', NO_IPMI);
     if (isByMac && console === 'sol') refuse('console', NO_IPMI);
-    if (port !== undefined && by === 'auto' && !isByMac)
-      refuse('port', 'a port is of one protocol: write `protocol` as well');
     if (system !== undefined && console === 'sol')
       refuse(
         'console',

@@ -134,6 +134,38 @@ describe('a network', () => {
   });
 });
 
+describe('a BMC with a port of its own', () => {
+  const one = (bmc: string, more = '') =>
+    machine('one', `{macs: ["52:54:00:00:00:01"]${more}, bmc: {address: 10.78.0.10, port: 8443${bmc}}}`);
+  const held = (bmc: string) => profile('held', `{boot: hold, bmc: {${bmc}}}`);
+  const rack = (subnet: string, bmc: string) =>
+    network('rack', `{subnet: ${subnet}, dhcp: {mode: off}, bmc: {${bmc}}}`);
+  const refused = [
+    expect.stringContaining('E_SCHEMA Machine/one: a port is of one protocol: write `protocol` as well'),
+  ];
+
+  test('needs the protocol, in its Machine, in its Profile, or in the Network that it is in', () => {
+    expect(shown(one(''))).toEqual(refused);
+    expect(shown(one(', protocol: auto'))).toEqual(refused);
+    expect(shown(one(', protocol: redfish'))).toEqual([]);
+    expect(shown(one('', ', profile: held') + held('protocol: redfish'))).toEqual([]);
+    expect(shown(one('') + rack('10.78.0.0/24', 'protocol: ipmi'))).toEqual([]);
+    expect(shown(one('') + rack('10.79.0.0/24', 'protocol: ipmi'))).toEqual(refused);
+  });
+
+  test('has the one of the narrower document, also where that says auto', () => {
+    const auto = held('protocol: auto') + rack('10.78.0.0/24', 'protocol: ipmi');
+    expect(shown(one('', ', profile: held') + auto)).toEqual(refused);
+    expect(shown(one(', protocol: auto', ', profile: held') + held('protocol: redfish'))).toEqual(refused);
+  });
+
+  test('whose Profile is chosen by its parts may get it from any of them', () => {
+    const selected = held('protocol: redfish');
+    expect(shown(one('') + selected)).toEqual([]);
+    expect(shown(one('') + held('console: sol'))).toEqual(refused);
+  });
+});
+
 describe('a BMC that is named by its MAC address', () => {
   const one = (bmc: string, more = '') =>
     machine('one', `{macs: ["52:54:00:00:00:01"]${more}, bmc: {mac: "52:54:00:cc:00:01"${bmc}}}`);
