@@ -71,6 +71,10 @@ const consequences = z
         z.strictObject({
           machines: z.array(z.string()),
           changes: z.array(z.enum(NEXT_BOOT)),
+          installed: z
+            .literal(true)
+            .optional()
+            .meta({ description: 'They get it when their system is installed anew.' }),
           image: z.strictObject({ from: z.string().optional(), to: z.string().optional() }).optional(),
         }),
       )

@@ -50,11 +50,19 @@ const WORDS = {
 /** Machines named in a command; more of them are left to the reader. */
 const MOST_MACHINES = 8;
 
-function nextBootLines(cluster: string, { machines, changes, image }: Consequences['nextBoot'][number]) {
+function nextBootLines(
+  cluster: string,
+  { machines, changes, image, installed }: Consequences['nextBoot'][number],
+) {
   const { from, to } = image ?? {};
   const images = from !== undefined && to !== undefined && from !== to ? ` (${from} becomes ${to})` : '';
   const what = changes.map((one) => (one === 'image' ? `${WORDS[one]}${images}` : WORDS[one]));
   const chosen = machines.length > MOST_MACHINES ? '' : ` --machines ${machines.join(' ')}`;
+  if (installed)
+    return [
+      `  ${firstFew(machines, MOST_MACHINES)}: nothing changes before their systems are installed anew, then: ${what.join(', ')};`,
+      `    muster machine install ${machines[0]} does that at its next boot`,
+    ];
   return [
     `  ${firstFew(machines, MOST_MACHINES)}: nothing changes before the next boot, then: ${what.join(', ')};`,
     `    muster cluster roll ${cluster}${chosen} drains and reboots one after the other,`,

@@ -14,6 +14,8 @@ type Aspect = (typeof NEXT_BOOT)[number];
 export interface NextBoot {
   readonly machines: readonly string[];
   readonly changes: readonly Aspect[];
+  /** Their system is on their disks, so they change when it is installed anew, and not before. */
+  readonly installed?: true;
   /** Names of the Images, where they boot another one or other files of the same one. */
   readonly image?: { readonly from?: string | undefined; readonly to?: string | undefined };
 }
@@ -33,6 +35,9 @@ const ASPECTS: Readonly<Record<Aspect, (one: Case) => unknown>> = {
     return (['dataDisk', 'etcdDisk', 'bootDisk'] as const).map((field) => narrowestDisk(field, layers));
   },
 };
+
+const isInstalled = (cases: readonly Case[]): boolean =>
+  cases.length > 0 && cases.every(({ profile }) => profile?.spec.home === 'disk');
 
 /** Whether two machines that may boot in these ways get the same. */
 const same = (aspect: Aspect, a: readonly Case[], b: readonly Case[]): boolean =>
@@ -60,8 +65,9 @@ export function nextBoots(
       const image = changes.includes('image')
         ? { image: { from: imageOf(a)?.metadata.name, to: imageOf(b)?.metadata.name } }
         : {};
-      const key = JSON.stringify([changes, image]);
-      const alike = found.get(key) ?? { changes, ...image, machines: [] };
+      const home = isInstalled(a) && isInstalled(b) ? { installed: true as const } : {};
+      const key = JSON.stringify([changes, image, home]);
+      const alike = found.get(key) ?? { changes, ...home, ...image, machines: [] };
       alike.machines.push(name);
       found.set(key, alike);
     }

@@ -202,6 +202,30 @@ test('a dry run shows which running machines boot what else, and how it is broug
 `);
 });
 
+test('what changes for an installed system is shown to change when it is installed anew', async () => {
+  const installed = (name: string, hash: string) => {
+    const { spec } = image(name, hash);
+    const { root: disk, ...more } = spec as Record<string, unknown>;
+    return own('Image', name, { ...more, disk, pieces: disk });
+  };
+  await put([
+    installed('old', 'b'),
+    installed('new', 'c'),
+    own('Profile', 'node', { image: 'old', home: 'disk', installDisk: { choose: 'smallest' } }),
+    machine('cp1'),
+  ]);
+  const { consequences } = await put(
+    [own('Profile', 'node', { image: 'new', home: 'disk', installDisk: { choose: 'smallest' } })],
+    {
+      dryRun: 'true',
+    },
+  );
+  expect(consequencesText(consequences!)).toBe(`cluster/blue:
+  cp1: nothing changes before their systems are installed anew, then: image (old becomes new);
+    muster machine install cp1 does that at its next boot
+`);
+});
+
 test('a data disk that a running machine would not find is refused or needs its cluster, wherever it is named', async () => {
   const disk = (path: string) => ({ dataDisk: { path } });
   await put([
