@@ -79,7 +79,6 @@ export const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, stri
     ssh: 'Muster does not run commands on machines; log in with ssh',
     start: '`muster serve` runs the server',
     taint: `${APPLY}; taints of nodes belong to the Cluster document`,
-    top: '`muster cluster status CLUSTER` shows the health of a cluster',
     uncordon: KUBECTL,
     update: APPLY,
     upgrade: '`muster cluster upgrade CLUSTER` upgrades Kubernetes on a running cluster',

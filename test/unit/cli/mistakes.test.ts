@@ -98,7 +98,7 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ],
   ['get machines -A', 2, 'there are no namespaces'],
   ['get machines -n default', 2, 'there are no namespaces'],
-  ['get machines -o jsonpath={.items}', 2, 'Allowed choices are table, wide, json, yaml, name'],
+  ['get machines -o jsonpat={.items}', 2, 'Allowed choices are table, wide, json, yaml, name'],
   ['get machines --wach', 2, 'did you mean --watch?'],
   ['describe machine node-1', 2, '`muster explain MACHINE` shows'],
   ['logs node-1', 2, '`muster events SUBJECT` shows'],
