@@ -2,7 +2,8 @@
 # Builds the discovery system, which machines boot that no document knows: a Debian kernel and an
 # initrd of busybox and a few scripts. It reports what the machine is made of and waits to be
 # accepted. It writes to a disk only where a wipe is ordered, or where it installs a system
-# (wipe.sh, erase.sh, install.sh). Operators look at machines in it by SSH (rescue.sh).
+# (wipe.sh, erase.sh, install.sh). It tests machines (burn-in.sh), and operators
+# look at them in it by SSH (rescue.sh).
 #
 #   images/discovery/build.sh [--kernel cloud|generic] [--cache DIR] [--force] [--print-directory]
 #
@@ -30,9 +31,11 @@ fi
 
 # What mounts the file systems of a machine that is rescued.
 rescue_modules='ext4 xfs btrfs vfat nls_cp437 nls_iso8859_1 nls_ascii nls_utf8'
-# The programs of Debian: the SSH server of a rescue, and what has drives erase themselves.
-program_packages='dropbear-bin nvme-cli hdparm'
-programs='usr/sbin/dropbear usr/bin/dropbearkey usr/sbin/nvme sbin/hdparm'
+# The programs of Debian: the SSH server of a rescue, what has drives erase and test themselves, and
+# what tests memory.
+program_packages='dropbear-bin nvme-cli hdparm smartmontools stressapptest'
+programs='usr/sbin/dropbear usr/bin/dropbearkey usr/sbin/nvme sbin/hdparm usr/sbin/smartctl'
+programs="$programs usr/bin/stressapptest"
 
 need busybox=busybox-static cpio zstd xz=xz-utils
 # program_libraries: prints the packages with the libraries of the programs, as apt knows them.
@@ -131,6 +134,7 @@ done
 install -m 755 "$here/init.sh" "$root/init"
 install -m 644 "$here/wipe.sh" "$root/wipe.sh"
 install -m 644 "$here/erase.sh" "$root/erase.sh"
+install -m 644 "$here/burn-in.sh" "$root/burn-in.sh"
 install -m 644 "$here/install.sh" "$root/install.sh"
 rm -f "$root/bin/lsblk"
 install -m 755 "$here/lsblk.sh" "$root/bin/lsblk"

@@ -144,8 +144,8 @@ erase_format() {
   [ $((left_of & 127)) = 0 ]
 }
 
-# erase_long DISK SECONDS PROGRAM...: runs a program that may take hours, and tells the boot host
-# meanwhile, which otherwise ends the boot session.
+# erase_long NAME SECONDS PROGRAM...: runs a program that may take hours, and tells the boot host
+# meanwhile, which otherwise ends the boot session. What it says is in the file `said`.
 erase_long() {
   name=$1
   limit=$2
@@ -155,13 +155,14 @@ erase_long() {
     write_within "$limit" "$@"
     echo $? >"$wipe_work/ended.new"
     mv "$wipe_work/ended.new" "$wipe_work/ended"
-  } >&2 &
-  begun=$(date +%s)
+  } >"$wipe_work/said" 2>&1 &
+  since=$(date +%s)
   while [ ! -e "$wipe_work/ended" ]; do
     sleep "$erase_pause"
-    (wipe_said "$name: it erases itself since $((($(date +%s) - begun) / 60)) min") >&2
+    (wipe_said "$name: for $((($(date +%s) - since) / 60)) min") >&2
   done
   read -r exit_code <"$wipe_work/ended"
+  [ "$exit_code" = 0 ] || tail -n 5 "$wipe_work/said" >&2
   [ "$exit_code" != 124 ] || wiped=erase-late
   return "$exit_code"
 }

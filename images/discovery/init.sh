@@ -22,6 +22,8 @@ export PATH=/bin
 . /wipe.sh
 # shellcheck source=images/discovery/erase.sh
 . /erase.sh
+# shellcheck source=images/discovery/burn-in.sh
+. /burn-in.sh
 # shellcheck source=images/discovery/install.sh
 . /install.sh
 # shellcheck source=images/discovery/rescue.sh
@@ -108,22 +110,25 @@ show() {
   fi
 }
 
-# Keeps the boot session alive while a wipe takes hours, and shows how far it is.
+# Keeps the boot session alive while a wipe or a test takes hours, and shows how far it is.
 wipe_said() {
   ask
-  show "its disks are being wiped: $1"
+  show "$doing: $1"
 }
 
-# Wipes what the boot host orders, once, and reports it until the boot host has the report.
-wipe_now() {
-  timeout 15 wget -q -O /run/order "$url/wipe" 2>/dev/null || return 0
+# ordered_work ORDER REPORT TEXT PROGRAM END: carries out the order that the boot host has at path
+# ORDER, once, with PROGRAM, and sends its report to path REPORT until the boot host has it. TEXT
+# says what it does, END that the boot host has the report.
+ordered_work() {
+  doing=$3
+  timeout 15 wget -q -O /run/order "$url/$1" 2>/dev/null || return 0
   if ! cmp -s /run/order /run/order.done; then
-    show 'its disks are being wiped'
-    wipe_machine /run/order /run/report
+    show "$doing"
+    "$4" /run/order /run/report
     cp /run/order /run/order.done
   fi
-  timeout 60 wget -q -O /dev/null --post-file /run/report "$url/wiped" 2>/dev/null || return 0
-  screen 'the wipe is reported'
+  timeout 60 wget -q -O /dev/null --post-file /run/report "$url/$2" 2>/dev/null || return 0
+  screen "$5"
 }
 
 echo 'muster: discovery system'
@@ -169,7 +174,10 @@ while :; do
       screen 'it is accepted and reboots'
       start_over 2
       ;;
-    wipe) wipe_now ;;
+    wipe)
+      ordered_work wipe wiped 'its disks are being wiped' wipe_machine 'the wipe is reported'
+      ;;
+    test) ordered_work test tested 'it is being tested' burn_in 'the test is reported' ;;
     rescue)
       if rescue_now; then
         show 'an operator may look at it by SSH'

@@ -205,6 +205,12 @@ wipe_why() {
   esac
 }
 
+# order_fits PLAN: whether an order is for this machine.
+order_fits() {
+  wanted=$(sed -n 's/^serial //p' "$1")
+  [ -z "$wanted" ] || [ "$wanted" = "$(cat "$root/sys/class/dmi/id/product_serial" 2>/dev/null)" ]
+}
+
 # wipe_machine PLAN REPORT: carries out the order in file PLAN, and writes what was done to REPORT:
 # a line for each disk, and `end`. Calls wipe_said with what it does, in a shell of
 # its own, whose variables are not these.
@@ -214,9 +220,7 @@ wipe_machine() {
   mkdir -p "$wipe_work"
   level=$(sed -n 's/^wipe [^ ]* //p' "$wipe_plan")
   : >"$2"
-  wanted=$(sed -n 's/^serial //p' "$wipe_plan")
-  own=$(cat "$root/sys/class/dmi/id/product_serial" 2>/dev/null)
-  if [ -n "$wanted" ] && [ "$wanted" != "$own" ]; then
+  if ! order_fits "$wipe_plan"; then
     printf 'refused\tother-machine\nend\n' >>"$2"
     return 0
   fi

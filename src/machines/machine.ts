@@ -4,6 +4,7 @@ import { type Parsed, reason, texts } from '../base/body.ts';
 import type { Millis } from '../base/duration.ts';
 import type { Mac } from '../base/mac.ts';
 import type { MachineSpec } from '../resources/kinds.ts';
+import { testForm } from './life/burn-in-order.ts';
 import { OUT_STATES } from './life/life.ts';
 import { rescueForm } from './life/rescue-order.ts';
 import { wipeForm } from './life/wipe-order.ts';
@@ -141,6 +142,7 @@ export const statusForm = <At extends z.ZodType>(at: At) => ({
         description: 'Nobody could switch it off: its documents name no BMC.',
       }),
       wipe: wipeForm.optional().meta({ description: 'What is to be wiped, or was.' }),
+      test: testForm.optional().meta({ description: 'What is to be tested.' }),
       rescue: rescueForm.optional().meta({ description: 'Who looks at it, and for how long.' }),
     })
     .optional(),

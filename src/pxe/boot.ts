@@ -96,15 +96,15 @@ export type ConsoleAnswer = 'kept' | 'refused' | 'later';
  */
 export type DiscoveryAnswer =
   | {
-      readonly do: 'wait' | 'report' | 'reboot' | 'wipe' | 'rescue' | 'off' | 'install';
+      readonly do: 'wait' | 'report' | 'reboot' | 'wipe' | 'test' | 'rescue' | 'off' | 'install';
       readonly name: string;
     }
   | { readonly do: 'gone' };
 
-/** The text of an order to wipe; `refused`: the session or the address is not believed. */
+/** An order to wipe or to test; `refused`: the session or the address is not believed. */
 export type WipeOrderAnswer = { readonly text: string } | 'refused';
 
-/** What becomes of a report about a wipe; see {@link InventoryAnswer}. */
+/** What becomes of a report about a wipe or a test; see {@link InventoryAnswer}. */
 export type WipeReportAnswer = 'kept' | 'refused' | 'unreadable';
 
 /** Who may log in to a rescue system, as lines of text, or as {@link WipeReportAnswer}. */
@@ -190,6 +190,10 @@ export interface BootService {
   wipeOrder(session: string, peer: string): Promise<WipeOrderAnswer>;
   /** Takes the report of a wipe; resolves when its certificate is durable. */
   wipeReport(session: string, text: string, peer: string): Promise<WipeReportAnswer>;
+  /** What a machine tests; resolves when it is durable that it has begun. */
+  testOrder(session: string, peer: string): Promise<WipeOrderAnswer>;
+  /** Takes what a machine measured; resolves when that is durable. */
+  testReport(session: string, text: string, peer: string): Promise<WipeReportAnswer>;
   /**
    * Takes the key of the SSH server of a rescue system. Resolves when it is durable that the rescue
    * has begun.

@@ -132,6 +132,10 @@ export const KEYS = {
     room: 'machines',
     holds: "the certificate of a wipe: what a machine's disks showed afterwards, and who ordered it",
   }),
+  test: keys('test/MACHINE/ID', {
+    room: 'machines',
+    holds: "the report of a test of a machine's parts: what was measured, and who ordered it",
+  }),
   session: keys('session/ID', { room: 'machines', holds: 'a boot session' }),
   bmc: keys('bmc/MACHINE', {
     room: 'bmc',

@@ -27,6 +27,7 @@ import { startTraces } from '../diagnosis/trace-export.ts';
 import { acceptMachine } from '../machines/accept.ts';
 import { watchConditions } from '../machines/condition-watch.ts';
 import { orderInstall } from '../machines/install-order.ts';
+import { readTestReport, type TestReport } from '../machines/life/burn-in.ts';
 import { createLives } from '../machines/life/orders.ts';
 import { replaceMachine } from '../machines/life/replace.ts';
 import { readCertificate, type WipeCertificate } from '../machines/life/wipe.ts';
@@ -242,7 +243,7 @@ export function operatorDeps(
       leaveEtcd: clusters.quarantinedMembers.leave,
       returnToEtcd: clusters.quarantinedMembers.release,
     },
-    ...{ lives, wipes: (machine: string) => wipesOf(store, machine) },
+    ...{ lives, ...reportsIn(store) },
     resolved: clusters.resolved,
     secrets: { given, users: secretUsers },
     pki,
@@ -304,6 +305,12 @@ const hardwareOrders = (
   install: (machine, order) => orderInstall({ roster, clock, events, homeOf, power }, machine, order),
 });
 
+/** What machines reported of wipes and tests. */
+const reportsIn = (store: Pick<State['store'], 'list'>): Pick<ApiDeps, 'wipes' | 'tests'> => ({
+  wipes: (machine) => wipesOf(store, machine),
+  tests: (machine) => testsOf(store, machine),
+});
+
 /** The certificates of a machine's wipes, the newest first. */
 async function wipesOf(
   store: Pick<State['store'], 'list'>,
@@ -311,6 +318,13 @@ async function wipesOf(
 ): Promise<readonly WipeCertificate[]> {
   const { records } = await store.list(KEYS.wipe.prefix(machine));
   const read = records.flatMap(({ value }) => readCertificate(value) ?? []);
+  return read.sort((a, b) => b.at - a.at);
+}
+
+/** The reports of a machine's tests, the newest first. */
+async function testsOf(store: Pick<State['store'], 'list'>, machine: string): Promise<readonly TestReport[]> {
+  const { records } = await store.list(KEYS.test.prefix(machine));
+  const read = records.flatMap(({ value }) => readTestReport(value) ?? []);
   return read.sort((a, b) => b.at - a.at);
 }
 

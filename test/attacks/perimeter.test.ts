@@ -57,6 +57,8 @@ const MACHINE_ANSWERS = {
   inventory: { none: 409, session: 409 },
   wipeOrder: { none: 404, session: 404 },
   wipeReport: { none: 409, session: 409 },
+  testOrder: { none: 404, session: 404 },
+  testReport: { none: 409, session: 409 },
   // Nobody is rescued.
   rescue: { none: 404, session: 404 },
   // Only sessions that install a system.

@@ -1,13 +1,14 @@
 /**
- * The discovery system's wipe on loop devices, with the shell and tools that it has: busybox.
- * Drives that erase themselves are doubles here, which give the pages of NVMe and ATA as the
- * standards have them; lab/wiped.yaml has an emulated NVMe drive and Debian's nvme-cli.
+ * The discovery system's wipe and test on loop devices, with the shell and tools that it has:
+ * busybox. Drives that erase or test themselves are doubles here, which give the pages of NVMe and
+ * ATA as the standards have them; lab/wiped.yaml has an emulated NVMe drive and Debian's programs.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { readMeasures, testFaults } from '../../src/machines/life/burn-in.ts';
 import { readReport, whyNotWiped } from '../../src/machines/life/wipe.ts';
 import { orderText, type Wipe } from '../../src/machines/life/wipe-order.ts';
 
@@ -78,22 +79,26 @@ const remains = (file: string): number[] => {
   return found;
 };
 
+/** What the discovery system reads in. */
+const SCRIPTS = `set -u
+  . ${ROOT}/src/agent/scripts/muster-base.sh
+  . ${ROOT}/src/agent/scripts/muster-serial.sh
+  . ${ROOT}/src/agent/scripts/muster-within.sh
+  . ${ROOT}/images/discovery/wipe.sh
+  . ${ROOT}/images/discovery/erase.sh
+  . ${ROOT}/images/discovery/burn-in.sh
+  erase_pause=0
+  wipe_said() { :; }`;
+
 /** Carries out an order, and judges the report as the boot host does. */
 function wipe(order: Partial<Wipe> = {}, prelude = '') {
   const wanted: Wipe = { id: 'w1', level: 'overwrite', disks: [], ...order };
   const [plan, report] = [path.join(top, 'order'), path.join(top, 'report')];
   fs.writeFileSync(plan, `${orderText(wanted)}\n`);
-  const script = `set -u
-    . ${ROOT}/src/agent/scripts/muster-base.sh
-    . ${ROOT}/src/agent/scripts/muster-serial.sh
+  const script = `${SCRIPTS}
     run=${top}
-    . ${ROOT}/src/agent/scripts/muster-within.sh
-    . ${ROOT}/images/discovery/wipe.sh
-    . ${ROOT}/images/discovery/erase.sh
-    erase_pause=0
     # Enough to count, and fewer programs to start.
     [ ${wanted.level} != crypto ] || wipe_canaries=36
-    wipe_said() { :; }
     ${prelude}
     wipe_machine ${plan} ${report}`;
   execFileSync(path.join(top, 'bin/sh'), ['-c', script], {
@@ -372,4 +377,81 @@ test('a disk that nobody can erase fails, and so does one that others encrypted'
   encrypt(file, { label: 'BACKUP' });
   expect(wipe({ level: 'crypto' }).why).toBe('vda: cannot-erase');
   expect(remains(file).length).toBeGreaterThan(0);
+});
+
+/** Tests the disks, as part of a report that is good otherwise; says which faults that has. */
+function testDisks(): { readonly lines: string; readonly faults: readonly string[] } {
+  const plan = path.join(top, 'order');
+  fs.writeFileSync(plan, 'test t1 60\n');
+  const script = `${SCRIPTS}
+    run=${top} wipe_plan=${plan} wipe_work=${top}/work seconds=60
+    mkdir -p ${top}/work
+    burn_disks`;
+  const lines = execFileSync(path.join(top, 'bin/sh'), ['-c', script], {
+    env: { PATH: path.join(top, 'bin'), root: top },
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const others = 'memory\ttested\t1000\t10\t0\nnetwork\teth0\tfetched\t10\t10\t200\t0\t0\n';
+  return { lines, faults: testFaults(readMeasures(`${lines}${others}end\n`)!) };
+}
+
+test('disks are read to their end, and one that ends early or that is gone is named', () => {
+  disk('vda', 'S1');
+  disk('vdb', 'S2', { sector: 4096 });
+  const { lines, faults } = testDisks();
+  expect(faults).toEqual([]);
+  expect(lines).toMatch(
+    new RegExp(`^disk\tvda\tread\t${48 * MIB}\t${48 * MIB}\t\\d+\tunread\tnone\tS1\t`, 'm'),
+  );
+  // It says that it has more than it has.
+  fs.writeFileSync(path.join(top, 'sys/block/vda/size'), `${64 * 2048}\n`);
+  fs.rmSync(path.join(top, 'dev/vdb'));
+  expect(testDisks().faults).toEqual(['vda: read-error after 0 octets', 'vdb: read-error after 0 octets']);
+});
+
+test('drives are asked for their health, and their self-tests are waited for', () => {
+  disk('sda', 'S1', { mib: 8, at: 'ata1/block/sda' });
+  disk('nvme0n1', 'S2', { mib: 8 });
+  page('id-ctrl', 4096, { 256: 16 });
+  for (const [name, octets] of [
+    ['running', { 0: 1, 1: 50, 4: 0x17 }],
+    ['passed', { 4: 0x10 }],
+    ['failed', { 4: 0x17 }],
+  ] as const)
+    page(name, 564, octets);
+  const once = 'if [ -e asked ]; then rm asked; ';
+  const drives = (ata: number, log: string, health = 'result: PASSED') => {
+    double(
+      'smartctl',
+      `cd ${top}
+      case $1 in
+        --health) echo "SMART overall-health self-assessment test ${health}"; exit ${health.endsWith('PASSED') ? 0 : 8} ;;
+        --test=short) touch asked ;;
+        --capabilities)
+          ${once} status=249; else status=${ata}; fi
+          echo "Self-test execution status:      ( $status)	The self-test ..." ;;
+      esac`,
+    );
+    double(
+      'nvme',
+      `cd ${top}
+      case $1 in
+        id-ctrl) cat id-ctrl ;;
+        device-self-test) touch asked ;;
+        self-test-log) ${once} cat running; else cat ${log}; fi ;;
+      esac`,
+    );
+  };
+  drives(0, 'passed');
+  const good = testDisks();
+  expect(good.faults).toEqual([]);
+  expect(good.lines.match(/passed\tpassed/g)).toHaveLength(2);
+  drives(0x79, 'failed', 'result: FAILED!');
+  expect(testDisks().faults).toEqual([
+    'nvme0n1: it says of itself that it fails',
+    'nvme0n1: self-test failed',
+    'sda: it says of itself that it fails',
+    'sda: self-test failed',
+  ]);
 });

@@ -1,6 +1,8 @@
 /** Orders about the life of a machine: out of use, back, retired. */
 import { z } from 'zod';
 import { names, truth } from '../../base/body.ts';
+import { type TestReport, testMeasured } from '../../machines/life/burn-in.ts';
+import { TEST_LASTS } from '../../machines/life/burn-in-order.ts';
 import { allowedIn, LIFE, LIFE_ORDERS, LIFE_STATES, nextIn } from '../../machines/life/life.ts';
 import { type Lives, lifeOf } from '../../machines/life/orders.ts';
 import { RESCUE_LASTS, rescueForm } from '../../machines/life/rescue-order.ts';
@@ -20,6 +22,8 @@ interface LifeDeps {
   readonly lives: Lives;
   /** The certificates of a machine's wipes, the newest first. */
   readonly wipes: (machine: string) => Promise<readonly WipeCertificate[]>;
+  /** The reports of a machine's tests, the newest first. */
+  readonly tests: (machine: string) => Promise<readonly TestReport[]>;
 }
 
 const confirm = z.string().optional().meta({ description: 'The name of the machine, repeated.' });
@@ -35,9 +39,9 @@ const lifeView = z
     at: time.optional(),
     waits: z.string().optional().meta({ description: 'Why it still runs, although it is taken out.' }),
     byHand: z.literal(true).optional().meta({
-      description: 'It has no BMC: a person switches it off, or restarts it for its wipe or rescue.',
+      description: 'It has no BMC: a person switches it off, or restarts it for its wipe, test or rescue.',
     }),
-    begun: z.literal(true).optional().meta({ description: 'It has begun to wipe.' }),
+    begun: z.literal(true).optional().meta({ description: 'It has begun to wipe, or to test.' }),
     rescue: rescueForm.optional().meta({ description: 'Who may log in, until when, and where.' }),
     allows: z.array(z.enum(LIFE_ORDERS)),
     next: z.string().meta({ description: 'The command that usually comes next.' }),
@@ -54,11 +58,21 @@ const certificateView = z
   })
   .meta({ id: 'WipeCertificate', description: 'What was wiped, and what the disks showed afterwards.' });
 
+const testView = z
+  .strictObject({
+    ...{ id: z.string(), machine: z.string(), serial: z.string().optional() },
+    ...{ product: z.string().optional(), reason: z.string(), by: z.string() },
+    ...{ orderedAt: time, at: time, seconds: z.int() },
+    faults: z.array(z.string()).meta({ description: 'Why it did not pass; none: it passed.' }),
+    ...testMeasured,
+  })
+  .meta({ id: 'TestReport', description: 'What a test of the parts of a machine measured.' });
+
 /** The state of a machine's life. */
 function viewOf(member: Member, { lives }: Pick<LifeDeps, 'lives'>) {
   const { name, status } = member;
   const state = lifeOf(member);
-  const { text, by, at, byHand, wipe, rescue } = status.life ?? {};
+  const { text, by, at, byHand, wipe, test, rescue } = status.life ?? {};
   const waits = lives.waitsFor(name);
   return {
     ...{ machine: name, state, about: LIFE[state].about, allows: [...allowedIn(state)] },
@@ -66,7 +80,7 @@ function viewOf(member: Member, { lives }: Pick<LifeDeps, 'lives'>) {
     ...(text !== undefined && { reason: text, by, at: timestamp(at!) }),
     ...(waits !== undefined && { waits }),
     ...(byHand && { byHand }),
-    ...(state === 'wiping' && wipe?.begun && { begun: true as const }),
+    ...((state === 'wiping' ? wipe : test)?.begun && { begun: true as const }),
     ...(rescue && { rescue }),
   };
 }
@@ -144,6 +158,44 @@ export const MACHINE_LIVES = [
     },
   ),
   operation(
+    'POST /v1/machines/:name/test',
+    {
+      access: 'administer',
+      takes: 'role',
+      summary: 'Tests memory, disks and network of a machine that was taken out; its BMC restarts it.',
+      body: z.strictObject({
+        reason: z.string().default('burn-in').meta({ description: 'Why; it is in the report.' }),
+        lasts: z
+          .string()
+          .default(TEST_LASTS)
+          .meta({ description: 'How long memory is tested, and each disk is read at most.' }),
+      }),
+      answer: lifeView,
+    },
+    async ({ params, body, principal }, deps: LifeDeps) => {
+      const { name } = findMachine(params.name, deps);
+      const { reason: why, lasts } = body;
+      await deps.lives.test(name, { why, lasts, by: nameOf(principal) });
+      return viewOf(findMachine(name, deps), deps);
+    },
+  ),
+  operation(
+    'GET /v1/machines/:name/tests',
+    {
+      access: 'view',
+      summary: 'Lists the reports of the tests of a machine, the newest first.',
+      query: z.strictObject(part),
+      answer: listOf('TestList', testView),
+    },
+    async ({ params, query }, deps: LifeDeps) => {
+      const items = (await deps.tests(params.name)).map(({ v: _, orderedAt, at, ...one }) => ({
+        ...one,
+        ...{ orderedAt: timestamp(orderedAt), at: timestamp(at) },
+      }));
+      return { kind: 'TestList' as const, ...partOf(query, items, ({ id }) => id) };
+    },
+  ),
+  operation(
     'POST /v1/machines/:name/rescue',
     {
       access: 'administer',
@@ -171,7 +223,7 @@ export const MACHINE_LIVES = [
     {
       access: 'administer',
       takes: 'role',
-      summary: 'Cancels a wipe that has not begun, or ends a rescue.',
+      summary: 'Cancels a wipe that has not begun, or a test; ends a rescue.',
       answer: lifeView,
     },
     async ({ params }, deps: LifeDeps) => {

@@ -100,6 +100,30 @@ function registerReplace(...[machine, io, finish]: Parameters<Register>): void {
   );
 }
 
+/** Registers `test`. */
+function registerTest(...[machine, io, finish]: Parameters<Register>): void {
+  const test = withServer(
+    machine
+      .command('test')
+      .summary('test memory, disks and network of a machine that was taken out')
+      .description(
+        'Orders that the parts of a machine are tested when it boots from the network next; its BMC restarts it. Memory is written and read, disks are read and asked for their health, and the boot host is asked for packets and files. Nothing is written to disks. With --report it prints what was measured, the newest first, and exits with 1 when that has faults.',
+      )
+      .argument(...MACHINE)
+      .option('--for <duration>', 'how long memory is tested, and each disk is read at most (default: 10m)')
+      .option('--reason <text>', 'why; it is in the report')
+      .option('--report', 'print the reports of its tests')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./life.ts')).test(name, options, io)),
+  );
+  withExamples(
+    test,
+    ['muster machine test node-4 --for 8h', 'test a new machine over night'],
+    ['muster machine test node-4 --report', 'print what was measured'],
+  );
+}
+
 /** Registers `rescue`. */
 function registerRescue(...[machine, io, finish]: Parameters<Register>): void {
   const rescue = withServer(
@@ -152,12 +176,13 @@ function registerWipes(...[machine, io, finish]: Parameters<Register>): void {
   );
 
   registerRescue(machine, io, finish);
+  registerTest(machine, io, finish);
   const callOff = withServer(
     machine
       .command('call-off')
-      .summary('cancel a wipe that has not begun, or end a rescue')
+      .summary('cancel a wipe that has not begun or a test, or end a rescue')
       .description(
-        'Cancels a wipe that the machine has not begun; it stays taken out. Ends a rescue: the machine is what it was before.',
+        'Cancels a wipe that the machine has not begun, or a test; it stays taken out. Ends a rescue: the machine is what it was before.',
       )
       .argument(...MACHINE),
   ).action(async (name: string, options) =>

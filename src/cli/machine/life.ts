@@ -63,7 +63,9 @@ function rescueLines({ until, hostKey, address }: NonNullable<LifeView['rescue']
 }
 
 const byHandText = (state: LifeView['state']): string =>
-  state === 'wiping' || state === 'rescue' ? 'restart it by hand, from the network' : 'switch it off by hand';
+  ['wiping', 'testing', 'rescue'].includes(state)
+    ? 'restart it by hand, from the network'
+    : 'switch it off by hand';
 
 interface TakeOutOptions extends ServerOptions {
   readonly reason: string;
@@ -131,6 +133,72 @@ export async function wipe(machine: string, options: WipeOptions, io: Io): Promi
     `${out.byHand ? 'It has no BMC: restart it from the network' : 'Its BMC restarts it'}; muster machine wipes ${out.machine} shows the result.\n`,
   );
   return EXIT.ok;
+}
+
+interface TestOptions extends ServerOptions {
+  readonly reason?: string;
+  readonly for?: string;
+  readonly report?: boolean;
+  readonly output?: string;
+}
+
+/** `muster machine test`: orders a test, or prints the reports. */
+export async function test(machine: string, options: TestOptions, io: Io): Promise<number> {
+  if (options.report) return await tests(machine, options, io);
+  const { reason, for: lasts } = options;
+  const out = await openClient(options, io).ask('POST /v1/machines/:name/test', {
+    params: { name: machine },
+    body: { ...(reason !== undefined && { reason }), ...(lasts !== undefined && { lasts }) },
+  });
+  io.out(`machine/${out.machine} is to be tested\n`);
+  io.err(
+    `${out.byHand ? 'It has no BMC: restart it from the network' : 'Its BMC restarts it'}; muster machine test ${out.machine} --report shows the result.\n`,
+  );
+  return EXIT.ok;
+}
+
+/** Prints the reports of tests. Fails when the newest one has faults. */
+async function tests(machine: string, options: TestOptions, io: Io): Promise<number> {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  const { items } = await openClient(options, io).ask('GET /v1/machines/:name/tests', {
+    params: { name: machine },
+  });
+  if (format === 'json') io.out(jsonText(items));
+  else if (format === 'yaml') io.out(yamlText(items));
+  else if (items.length === 0) io.err(`No test of ${machine} has ended.\n`);
+  else io.out(items.map(testText).join('\n'));
+  return (items[0]?.faults ?? []).length === 0 ? EXIT.ok : EXIT.failure;
+}
+
+type Test = Answer<'GET /v1/machines/:name/tests'>['items'][number];
+
+/** Megabytes per second. */
+const rate = (octets: number, ms: number): string =>
+  ms === 0 ? 'too short for a rate' : `${(octets / 1000 / ms).toFixed(1)} MB/s`;
+
+function testText({ id, machine, serial, product, reason, by, orderedAt, at, faults, ...of }: Test): string {
+  const { memory, disks, network } = of;
+  return [
+    `Test ${id}: ${faults.length === 0 ? 'passed' : 'FAILED'}`,
+    ...faults.map((fault) => `  fault    ${fault}`),
+    `  machine  ${machine}, ${product ?? 'unknown product'}, serial number ${serial ?? 'unknown'}`,
+    `  ordered  by ${by} at ${orderedAt}: ${reason}`,
+    `  ended    ${at}`,
+    ...(memory
+      ? [`  memory   ${memory.octets} octets for ${Math.round(memory.ms / 1000)} s, ${memory.errors} errors`]
+      : []),
+    ...disks.map(
+      (one) =>
+        `  disk     ${one.name}, serial number ${one.serial || 'unknown'}, ${one.model || 'unknown model'}: ${one.code}, ${one.read} of ${one.octets} octets at ${rate(one.read, one.ms)}; health ${one.health}, self-test ${one.selfTest}`,
+    ),
+    ...(network
+      ? [
+          `  network  ${network.card}: ${rate(network.octets, network.ms)} from the boot host, ${network.lost} of ${network.sent} packets lost, ${network.errors} errors`,
+        ]
+      : []),
+  ]
+    .map((line) => `${line}\n`)
+    .join('');
 }
 
 interface ReplaceOptions extends ServerOptions {

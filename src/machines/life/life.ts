@@ -10,6 +10,7 @@ export const LIFE_ORDERS = [
   'rescue',
   'replace',
   'wipe',
+  'test',
   'call-off',
   'retire',
 ] as const;
@@ -39,6 +40,7 @@ export const LIFE = {
       rescue: 'rescue',
       replace: 'taken-out',
       wipe: 'wiping',
+      test: 'testing',
       retire: 'retired',
     },
     next: 'muster machine bring-back NAME',
@@ -52,6 +54,11 @@ export const LIFE = {
   wiping: {
     about: 'Its disks are wiped at its next boot from the network; it gets nothing else.',
     allows: { wipe: 'wiping', 'call-off': 'taken-out', retire: 'retired' },
+    next: 'muster machine life NAME',
+  },
+  testing: {
+    about: 'Its parts are tested at its next boot from the network; then it is taken out as before.',
+    allows: { test: 'testing', 'call-off': 'taken-out' },
     next: 'muster machine life NAME',
   },
   wiped: {
@@ -71,7 +78,15 @@ export const LIFE = {
   },
 } as const satisfies Readonly<Record<string, LifeRow>>;
 /** The states that are stored: a machine without one is in use. */
-export const OUT_STATES = ['taken-out', 'rescue', 'wiping', 'wiped', 'wipe-failed', 'retired'] as const;
+export const OUT_STATES = [
+  'taken-out',
+  'rescue',
+  'wiping',
+  'testing',
+  'wiped',
+  'wipe-failed',
+  'retired',
+] as const;
 export const LIFE_STATES = ['in-use', ...OUT_STATES] as const;
 export type LifeState = (typeof LIFE_STATES)[number];
 export type OutState = (typeof OUT_STATES)[number];

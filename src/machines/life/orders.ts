@@ -13,6 +13,7 @@ import { printable } from '../identity.ts';
 import type { KnownMachine, Life } from '../machine.ts';
 import { type Member, memberNamed } from '../member.ts';
 import type { Roster } from '../roster.ts';
+import { testOf } from './burn-in-order.ts';
 import { allowedIn, LIFE, type LifeOrder, type LifeState, nextIn, type OutState } from './life.ts';
 import { afterRescue } from './rescue.ts';
 import { type Rescue, rescueOf } from './rescue-order.ts';
@@ -80,6 +81,12 @@ export interface Lives {
    */
   wipe(machine: string, order: LifeReason & Pick<Wipe, 'level' | 'disks'>): Promise<KnownMachine>;
   /**
+   * Orders that its parts are tested at its next boot; its BMC restarts it.
+   *
+   * @throws {MusterError} E_NOT_FOUND, E_LIFE, E_USAGE for a time that is none
+   */
+  test(machine: string, order: LifeReason & { readonly lasts: string }): Promise<KnownMachine>;
+  /**
    * Orders that it boots the rescue system once; its BMC restarts it.
    *
    * @throws {MusterError} E_NOT_FOUND; E_LIFE when the order does not fit, or while its agent runs;
@@ -90,7 +97,7 @@ export interface Lives {
     order: LifeReason & { readonly key: string; readonly lasts: string },
   ): Promise<KnownMachine>;
   /**
-   * Cancels a wipe that has not begun, or ends a rescue.
+   * Cancels a wipe that has not begun, a test, or ends a rescue.
    *
    * @throws {MusterError} E_NOT_FOUND, E_LIFE
    */
@@ -198,10 +205,16 @@ export function createLives(deps: LifeDeps): Lives {
     async wipe(machine, { level, disks, ...reason }) {
       const { member, after } = ordered(machine, 'wipe');
       checkWipe(deps, member, disks);
-      const { serial } = member.status.seen;
-      const wipe: Wipe = { id: randomUUID(), level, disks, ...(serial !== undefined && { serial }) };
+      const wipe = wipeOf(member, level, disks);
       await become(member, { ...lifeFrom(after, reason, clock), wipe });
       await deps.endCertificate(machine);
+      return restarted(member, reason.by);
+    },
+    async test(machine, { lasts, ...reason }) {
+      const { member, after } = ordered(machine, 'test');
+      checkInDiscovery(deps, member);
+      const test = testOf(lasts, member.status.seen.serial);
+      await become(member, { ...lifeFrom(after, reason, clock), test });
       return restarted(member, reason.by);
     },
     async rescue(machine, { key, lasts, ...reason }) {
@@ -218,11 +231,7 @@ export function createLives(deps: LifeDeps): Lives {
     },
     async retire(machine, { unwiped, ...reason }) {
       const { member, after } = ordered(machine, 'retire');
-      if (!unwiped && lifeOf(member) !== 'wiped')
-        throw new MusterError(
-          'E_LIFE',
-          `the disks of ${machine} were not wiped; {"unwiped": true} (\`--unwiped\`) says that they are destroyed elsewhere`,
-        );
+      checkWiped(member, unwiped);
       const { leaving } = member.status.life ?? {};
       await become(member, { ...lifeFrom(after, reason, clock), ...(leaving && { leaving }) });
       await deps.endKeys(machine);
@@ -272,16 +281,36 @@ function reasonText(why: string): string {
   return text;
 }
 
-/** @throws {MusterError} E_LIFE when it cannot be wiped now, E_USAGE for a name that is none */
-function checkWipe(deps: LifeDeps, member: Member, disks: readonly string[]): void {
+/** The wipe of a machine's disks, with the serial number without which it wipes nothing. */
+function wipeOf({ status: { seen } }: Member, level: Wipe['level'], disks: readonly string[]): Wipe {
+  const { serial } = seen;
+  return { id: randomUUID(), level, disks, ...(serial !== undefined && { serial }) };
+}
+
+/** @throws {MusterError} E_LIFE when it cannot boot the discovery system now */
+function checkInDiscovery(deps: LifeDeps, member: Member): void {
   const { name, status } = member;
   const why = status.life?.leaving
     ? `it still leaves its cluster; \`muster machine life ${name}\` shows for what it waits`
     : deps.whyNoWipe(member);
   if (why !== undefined) throw new MusterError('E_LIFE', `${name}: ${why}`);
+}
+
+/** @throws {MusterError} E_LIFE when it cannot be wiped now, E_USAGE for a name that is none */
+function checkWipe(deps: LifeDeps, member: Member, disks: readonly string[]): void {
+  checkInDiscovery(deps, member);
   for (const disk of disks)
     if (!DISK_NAME.test(disk))
       throw new MusterError('E_USAGE', `"${printable(disk, 64)}" is no serial number or world wide name`);
+}
+
+/** @throws {MusterError} E_LIFE when its disks were not wiped, and nobody says otherwise */
+function checkWiped(member: Member, unwiped: boolean): void {
+  if (unwiped || lifeOf(member) === 'wiped') return;
+  throw new MusterError(
+    'E_LIFE',
+    `the disks of ${member.name} were not wiped; {"unwiped": true} (\`--unwiped\`) says that they are destroyed elsewhere`,
+  );
 }
 
 /** @throws {MusterError} E_LIFE when it cannot be rescued now */
@@ -305,7 +334,7 @@ function outBefore({ status: { life } }: Member): Pick<Rescue, 'out'> {
 function calledOff(member: Member, after: LifeState, now: Millis): Life | undefined {
   const { life } = member.status;
   if (life?.state === 'rescue') return afterRescue(life, now);
-  const { wipe: _, byHand: __, ...rest } = notBegun(member);
+  const { wipe: _, test: __, byHand: ___, ...rest } = notBegun(member);
   return { ...rest, state: after as OutState };
 }
 

@@ -25,6 +25,7 @@ export const MACHINE_ACTS = {
   rescue: 'Rescue',
   replace: 'Replace',
   wipe: 'Wipe',
+  test: 'Test',
   'call-off': 'Call off',
   retire: 'Retire',
 } as const;

@@ -55,7 +55,13 @@ const TEXTS: Readonly<
     why: true,
     final: true,
   },
-  'call-off': { text: 'A wipe that has not begun, or a rescue, ends. The machine is what it was before.' },
+  test: {
+    text: 'Its memory, disks and network are tested at its next boot from the network; its BMC restarts it. Nothing is written to disks. Then it is taken out as before.',
+    why: true,
+  },
+  'call-off': {
+    text: 'A wipe that has not begun, a test, or a rescue, ends. The machine is what it was before.',
+  },
   retire: {
     text: 'For good: its certificate is revoked, and the keys of its encrypted disks are removed. Its document stays until you delete it.',
     why: true,
@@ -82,6 +88,7 @@ function LifeOrderButton({ order, name, life, done }: ButtonProps) {
       await ask('POST /v1/machines/:name/replace', { params, body: { by, keepsDisks, confirm, macs: [] } });
     else if (order === 'wipe')
       await ask('POST /v1/machines/:name/wipe', { params, body: { reason, level, confirm, disks: [] } });
+    else if (order === 'test') await ask('POST /v1/machines/:name/test', { params, body: { reason } });
     else if (order === 'retire')
       await ask('POST /v1/machines/:name/retire', { params, body: { reason, unwiped, confirm } });
     else await ask(`POST /v1/machines/:name/${order}`, { params });

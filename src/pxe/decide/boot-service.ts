@@ -28,6 +28,7 @@ import {
 import { missingFiles, outlook, wantedImage } from './outlook.ts';
 import { rescueOrder } from './rescuing.ts';
 import { selectionOf } from './selection.ts';
+import { testOrder, testReport } from './testing.ts';
 import { machineTrust } from './trust.ts';
 import { discoveryAnswer, reportsBucket, takeInventory } from './waiting.ts';
 import { wipeOrder, wipeReport } from './wiping.ts';
@@ -119,6 +120,8 @@ export function createBootService(deps: BootDeps): RunningBootService {
     inventory: (id, text, peer) => takeInventory(context, reports, { id, text, peer }),
     wipeOrder: (session, peer) => wipeOrder(context, session, peer),
     wipeReport: (session, text, peer) => wipeReport(context, { id: session, text, peer }),
+    testOrder: (session, peer) => testOrder(context, session, peer),
+    testReport: (session, text, peer) => testReport(context, { id: session, text, peer }),
     rescue: (session, text, peer) => rescueOrder(context, { id: session, text, peer }),
     console: (session, form, peer) => takeConsole(context, session, form, peer),
     configurationFiles: (machine, session, baseUrl) =>

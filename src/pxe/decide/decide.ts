@@ -106,6 +106,7 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
     );
   if (machine.quarantine !== undefined) return hold('quarantined', machine.quarantine);
   if (machine.life?.state === 'wiping') return judgeOrdered(machine, readiness, 'wipes');
+  if (machine.life?.state === 'testing') return judgeOrdered(machine, readiness, 'tests');
   if (machine.life?.state === 'rescue') return judgeOrdered(machine, readiness, 'rescues');
   if (machine.life) return hold('not_in_use', `It is ${machine.life.state}: ${machine.life.text}`);
   const { selection } = machine;
@@ -193,7 +194,7 @@ function judgeUnknown(
 function judgeOrdered(
   { discovery, bootsWithoutReady, alive }: Extract<Recognised, { kind: 'known' }>,
   { image, arch }: Readiness,
-  code: 'wipes' | 'rescues',
+  code: 'wipes' | 'tests' | 'rescues',
 ): Verdict {
   if (alive) return hold('alive');
   if (discovery === undefined) return hold('not_in_use', `${REASONS[code]} Its network names none.`);
@@ -342,6 +343,7 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
     case 'home_unfit':
       return 'correct home or image of the profile (muster image add NAME --disk FILE makes an image of a disk)';
     case 'rescues':
+    case 'tests':
       return `muster machine call-off ${subject} ends that`;
     case 'boots_profile':
     case 'wipes':

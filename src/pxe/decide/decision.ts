@@ -31,6 +31,7 @@ export const REASONS = {
     'The machine booted too often without ever reporting ready. `muster machine accept` resets the count.',
   quarantined: 'An operator put the machine in quarantine: it gets nothing.',
   wipes: 'The disks of the machine are to be wiped: it boots the discovery system, which does that.',
+  tests: 'The parts of the machine are to be tested: it boots the discovery system, which does that.',
   rescues: 'An operator wants to look at the machine: it boots the discovery system once, with SSH.',
   not_in_use: 'An operator took the machine out of use.',
   loader_loop: 'The loader that the machine got asked for a loader again: it cannot fetch a script.',
@@ -54,8 +55,8 @@ export interface DecisionReason extends Reason {
 
 /**
  * `ignore`: no boot file. `loader`: a file from the loader directory. `script`: a boot script that
- * boots. `discovery`: one that boots the discovery system, on an unknown machine, for a wipe
- * or for a rescue.
+ * boots. `discovery`: one that boots the discovery system, on an unknown machine, for a wipe, a
+ * test or a rescue.
  * `disk`: one that boots from disk. `hold`: a script that waits and asks again.
  */
 export type BootDecision =

@@ -6,6 +6,7 @@ import { duration, millis } from '../../base/duration.ts';
 import { plainAddress } from '../../base/ip.ts';
 import { TokenBucket } from '../../base/token-bucket.ts';
 import { readInventory } from '../../machines/inventory.ts';
+import type { OutState } from '../../machines/life/life.ts';
 import { endsRescue } from '../../machines/life/rescue.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
@@ -48,7 +49,7 @@ export function discoveryAnswer(context: BootContext, id: string): DiscoveryAnsw
   if (member !== undefined && state !== undefined) {
     if (!sessions.isLive(live)) return { do: 'gone' };
     works(context, live, member);
-    return { do: state === 'wiping' ? 'wipe' : state === 'rescue' ? 'rescue' : 'off', name: machine };
+    return { do: WORK[state] ?? 'off', name: machine };
   }
   if (live.session.closed === undefined) {
     sessions.close(live, 'superseded');
@@ -57,6 +58,13 @@ export function discoveryAnswer(context: BootContext, id: string): DiscoveryAnsw
   }
   return { do: 'reboot', name: machine };
 }
+
+/** What a machine does in the discovery system in these states of its life. */
+const WORK: Readonly<Partial<Record<OutState, 'wipe' | 'test' | 'rescue'>>> = {
+  wiping: 'wipe',
+  testing: 'test',
+  rescue: 'rescue',
+};
 
 /** Notes that a machine waits. */
 function heard({ roster, events }: BootContext, live: LiveSession, member: Member): void {
@@ -69,7 +77,7 @@ function heard({ roster, events }: BootContext, live: LiveSession, member: Membe
   events.record({ kind: 'machine.waits', subject: member.name, session: live.session.id });
 }
 
-/** Notes that a machine which is wiped or rescued is in the discovery system. */
+/** Notes that a machine which is wiped, tested or rescued is in the discovery system. */
 function works({ roster }: BootContext, live: LiveSession, member: Member): void {
   roster.sessions.touch(live);
   roster.see(member, {});

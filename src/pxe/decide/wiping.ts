@@ -13,23 +13,40 @@ import type { WipeOrderAnswer, WipeReportAnswer } from '../boot.ts';
 import type { BootContext } from './boot-context.ts';
 import { speaksFor } from './machine-reports.ts';
 
-interface Wiping {
+/** A machine that carries out an order in the discovery system. */
+interface Ordered {
   readonly live: LiveSession;
   readonly member: Member;
   readonly life: Life;
-  readonly wipe: Wipe;
 }
 
-/** The wipe that a session is for; undefined when the session or the address is not believed. */
-function wipingIn(context: BootContext, id: string, peer: string): Wiping | undefined {
+/**
+ * The machine that a session is for, if its life is in this state; undefined when the session or
+ * the address is not believed.
+ */
+export function orderedIn(
+  context: BootContext,
+  id: string,
+  peer: string,
+  state: Life['state'],
+): Ordered | undefined {
   const { sessions } = context.roster;
   const live = sessions.get(id);
   const member = live && context.roster.get(live.session.machine);
   const life = member?.status.life;
   if (live?.session.discovery !== true || !sessions.isLive(live)) return undefined;
-  if (member?.entry === undefined || life?.state !== 'wiping' || life.wipe === undefined) return undefined;
-  if (!speaksFor(context, live, plainAddress(peer))) return undefined;
-  return { live, member, life, wipe: life.wipe };
+  if (member?.entry === undefined || life?.state !== state) return undefined;
+  return speaksFor(context, live, plainAddress(peer)) ? { live, member, life } : undefined;
+}
+
+/** The wipe that a session is for. */
+function wipingIn(
+  context: BootContext,
+  id: string,
+  peer: string,
+): (Ordered & { readonly wipe: Wipe }) | undefined {
+  const found = orderedIn(context, id, peer, 'wiping');
+  return found?.life.wipe && { ...found, wipe: found.life.wipe };
 }
 
 /** What a machine wipes. From now on the order cannot be called off. */

@@ -67,7 +67,7 @@ export const MACHINE_ROUTES = {
     method: 'GET',
     path: '/boot/:session/wait',
     about:
-      'What a machine in the discovery system does: wait, report (its inventory), wipe, rescue, install, reboot or off, and its name.',
+      'What a machine in the discovery system does: wait, report (its inventory), wipe, test, rescue, install, reboot or off, and its name.',
   },
   install: {
     method: 'POST',
@@ -99,6 +99,17 @@ export const MACHINE_ROUTES = {
     method: 'POST',
     path: '/boot/:session/wiped',
     about: 'What a machine wiped and read back, as lines of text; at most 32 KiB.',
+  },
+  testOrder: {
+    method: 'GET',
+    path: '/boot/:session/test',
+    about:
+      'What a machine in the discovery system tests, as lines of text: for how long, and a file to fetch.',
+  },
+  testReport: {
+    method: 'POST',
+    path: '/boot/:session/tested',
+    about: 'What a machine measured in its test, as lines of text; at most 32 KiB.',
   },
   rescue: {
     method: 'POST',

@@ -6,9 +6,10 @@ import type { HttpLimits } from '../../base/limits.server.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
 import { MAX_INVENTORY_OCTETS } from '../../machines/inventory.ts';
+import { MAX_TEST_OCTETS } from '../../machines/life/burn-in.ts';
 import { MAX_WIPE_OCTETS } from '../../machines/life/wipe.ts';
 import type { OpenedAssets } from '../assets/assets.ts';
-import type { BootService, ConfigFile } from '../boot.ts';
+import type { BootService, ConfigFile, WipeOrderAnswer, WipeReportAnswer } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { grubRefusedScript, LOADED_BY_GRUB, REFUSED_BY_GRUB } from '../script/grub.ts';
 import { entryScript, startScript } from '../script/script.ts';
@@ -31,6 +32,8 @@ export interface ServeDeps {
     | 'inventory'
     | 'wipeOrder'
     | 'wipeReport'
+    | 'testOrder'
+    | 'testReport'
     | 'rescue'
     | 'install'
     | 'installList'
@@ -122,9 +125,23 @@ export async function serve(
     case 'inventory':
       return send(response, await inventory(params.session!, request, response, context));
     case 'wipeOrder':
-      return send(response, await wipeOrder(params.session!, context));
+      return send(response, orderText(await context.boot.wipeOrder(params.session!, context.peer)));
     case 'wipeReport':
-      return send(response, await wipeReport(params.session!, request, response, context));
+      return send(
+        response,
+        await workReport(request, response, MAX_WIPE_OCTETS, (text) =>
+          context.boot.wipeReport(params.session!, text, context.peer),
+        ),
+      );
+    case 'testOrder':
+      return send(response, orderText(await context.boot.testOrder(params.session!, context.peer)));
+    case 'testReport':
+      return send(
+        response,
+        await workReport(request, response, MAX_TEST_OCTETS, (text) =>
+          context.boot.testReport(params.session!, text, context.peer),
+        ),
+      );
     case 'rescue':
       return send(response, await rescue(params.session!, request, response, context));
     case 'asset':
@@ -241,25 +258,25 @@ async function inventory(
   }
 }
 
-async function wipeOrder(session: string, { boot, peer }: ServeContext): Promise<Answer> {
-  const answer = await boot.wipeOrder(session, peer);
-  return answer === 'refused'
-    ? textAnswer(404, 'E_NOT_FOUND: nothing is to be wiped in this boot session.')
+/** What a machine does that was ordered to work in the discovery system. */
+const orderText = (answer: WipeOrderAnswer): Answer =>
+  answer === 'refused'
+    ? textAnswer(404, 'E_NOT_FOUND: nothing is ordered in this boot session.')
     : textAnswer(200, answer.text);
-}
 
-async function wipeReport(
-  session: string,
+/** Takes the report of such work. */
+async function workReport(
   request: IncomingMessage,
   response: ServerResponse,
-  context: ServeContext,
+  limit: number,
+  take: (text: string) => Promise<WipeReportAnswer>,
 ): Promise<Answer> {
-  const body = await readBody(request, MAX_WIPE_OCTETS);
-  if (body === undefined) return tooLarge(response, 'a report', MAX_WIPE_OCTETS);
-  const kept = await context.boot.wipeReport(session, body, context.peer);
+  const body = await readBody(request, limit);
+  if (body === undefined) return tooLarge(response, 'a report', limit);
+  const kept = await take(body);
   if (kept === 'kept') return textAnswer(200, 'kept');
   return kept === 'unreadable'
-    ? textAnswer(400, 'E_USAGE: no report of a wipe.')
+    ? textAnswer(400, 'E_USAGE: no report that is whole.')
     : textAnswer(409, 'not kept: the boot session or the address is another one');
 }
 

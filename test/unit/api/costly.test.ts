@@ -97,6 +97,7 @@ const CHEAP = [
   '/v1/login/provider/return',
   '/v1/machines/:name/data-keys',
   '/v1/machines/:name/life',
+  '/v1/machines/:name/tests',
   '/v1/machines/:name/wipes',
   '/v1/networks/:network/snippet',
   '/v1/operators',

@@ -59,7 +59,7 @@ test('a machine that is taken out is switched off by its BMC, held at its boot, 
   expect(explained).toMatch(/next: muster machine bring-back m1/);
   expect(explained).not.toContain('\u001b');
   expect((await muster('machine', 'life', 'm1')).out).toMatch(
-    /m1 is taken-out\.[\s\S]*allows +take-out, bring-back, rescue, replace, wipe, retire/,
+    /m1 is taken-out\.[\s\S]*allows +take-out, bring-back, rescue, replace, wipe, test, retire/,
   );
   expect((await muster('events', 'm1')).out).toMatch(/machine\.life/);
 
@@ -96,6 +96,67 @@ test('a machine that is silent is rescued by its BMC, with one key; one that run
   fs.writeFileSync(key, KEY);
   world.roster.heartbeats.beat('m1', { bootId: 'b', address: '10.77.0.11' });
   expect((await rescue()).err).toMatch(/its agent was heard moments ago.*E_LIFE/);
+});
+
+test('a machine that is taken out is tested by its BMC, and one with work is refused', async () => {
+  const order = (...more: string[]) => muster('machine', 'test', 'm1', ...more);
+  expect((await order()).err).toMatch(/m1 is in-use, which allows .*, not test.*E_LIFE/);
+  await takeOut('m1');
+  await vi.waitFor(() => expect(world.roster.get('m1')!.status.life).not.toHaveProperty('leaving'));
+  expect((await order('--for', '1s')).err).toMatch(/5s to 24h for each part.*E_USAGE/);
+  expect((await order('--for', '8h')).out).toBe('machine/m1 is to be tested\n');
+  await vi.waitFor(() => expect(bmc.did.slice(1)).toEqual(['boot network', 'on']));
+  expect(world.roster.get('m1')!.status.life).toMatchObject({ state: 'testing', test: { seconds: 28_800 } });
+  expect((await muster('machine', 'call-off', 'm1')).out).toBe('machine/m1 is taken-out\n');
+  expect(world.roster.get('m1')!.status.life).not.toHaveProperty('test');
+});
+
+test('the reports of tests are printed, and faults of the newest are an error', async () => {
+  const print = () => muster('machine', 'test', 'm1', '--report');
+  expect(await print()).toMatchObject({ code: 0, err: 'No test of m1 has ended.\n' });
+  const put = (id: string, at: number, faults: readonly string[]) =>
+    world.store.commit([
+      {
+        key: `test/m1/${id}`,
+        put: JSON.stringify({
+          ...{ v: 1, id, machine: 'm1', reason: 'burn-in', by: 'ada', orderedAt: 0, at, seconds: 60, faults },
+          memory: { code: 'tested', octets: 1_000_000, ms: 60_000, errors: 0 },
+          disks: [
+            {
+              ...{
+                name: 'sda',
+                code: 'read',
+                octets: 5_000_000,
+                read: 4_000_000,
+                ms: 1000,
+                health: 'passed',
+              },
+              ...{ selfTest: 'none', serial: 'S1', wwn: '', model: 'X' },
+            },
+          ],
+          network: {
+            card: 'eth0',
+            code: 'fetched',
+            octets: 90_000_000,
+            ms: 1000,
+            sent: 200,
+            lost: 1,
+            errors: 0,
+          },
+        }),
+      },
+    ]);
+  await put('a', 1000, []);
+  const good = await print();
+  expect(good.code).toBe(0);
+  expect(good.out).toMatch(
+    /Test a: passed[\s\S]*sda, .* 4000000 of 5000000 octets at 4\.0 MB\/s; health passed/,
+  );
+  expect(good.out).toMatch(/eth0: 90\.0 MB\/s from the boot host, 1 of 200 packets lost/);
+  await put('b', 2000, ['sda: read-error after 5 octets']);
+  const bad = await print();
+  expect(bad.code).toBe(1);
+  expect(bad.out).toMatch(/^Test b: FAILED\n {2}fault {4}sda: read-error[\s\S]*Test a: passed/);
 });
 
 /** A machine that boots for the first time. */

@@ -131,6 +131,7 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
     'POST /v1/machines/node-1/wipe',
     { json: { confirm: 'node-1', reason: 'x', level: 'tables' }, would: 'E_LIFE' },
   ],
+  ['POST /v1/machines/node-1/test', { json: {}, would: 'E_LIFE' }],
   ['POST /v1/machines/node-1/call-off', { would: 'E_LIFE' }],
   ['POST /v1/machines/node-1/replace', { json: { by: 'node-1', confirm: 'node-1' }, would: 'E_CONFLICT' }],
   ['POST /v1/machines/node-1/rescue', { json: { reason: 'x', key: KEY }, would: 'E_LIFE' }],

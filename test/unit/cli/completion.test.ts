@@ -44,6 +44,7 @@ describe('completion offers', () => {
         'rescue',
         'retire',
         'take-out',
+        'test',
         'timeline',
         'waiting',
         'wipe',

@@ -72,6 +72,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'restored/CLUSTER',
     'running/CLUSTER/MACHINE',
     'session/ID',
+    'test/MACHINE/ID',
     'ticket/SESSION',
     'turn/CLUSTER/MACHINE',
     'wipe/MACHINE/ID',

@@ -86,6 +86,8 @@ export async function rig(
     inventory: async () => 'refused',
     wipeOrder: async () => 'refused',
     wipeReport: async () => 'refused',
+    testOrder: async () => 'refused',
+    testReport: async () => 'refused',
     rescue: async () => 'refused',
     install: async () => ({ do: 'gone' }),
     installList: async () => undefined,
