@@ -50,6 +50,10 @@ export const LONG: Readonly<Record<LongPart, Readonly<Record<string, Long>>>> = 
     'etcd-members': { seconds: 445, finds: 'a member that joins, leaves or is restored wrongly' },
   },
   'long-changes': {
+    'etcd-heal': {
+      seconds: 240,
+      finds: 'a spare that takes the place of what runs, or a write that is lost',
+    },
     'etcd-backup': { seconds: 118, finds: 'a snapshot that lacks acknowledged writes' },
     'etcd-boot-host': {
       seconds: 115,

@@ -40,6 +40,7 @@ export interface ConcernDeps {
   readonly late: (cluster: string) => string | undefined;
   readonly clock: Pick<Clock, 'now'>;
   readonly names: Pick<Names, 'behind'>;
+  readonly lost: () => ConcernFacts['lost'];
   /** How many orders wait for a second person. */
   readonly waiting: () => number;
   /** The free octets of the state directory, and what uploads leave free. */
@@ -96,6 +97,7 @@ export async function overviewOf(deps: ConcernDeps): Promise<Overview> {
       checks: deps.daemon.readiness().checks,
       faults: catalog.faults(),
       waiting: deps.waiting(),
+      lost: deps.lost(),
       names: deps.names.behind(),
     }),
     warnings,

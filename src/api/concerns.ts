@@ -5,6 +5,7 @@
  */
 import type { Fault } from '../base/errors.ts';
 import { firstFew } from '../base/first-few.ts';
+import type { Lost } from '../cluster/change/heal/watch.ts';
 import { CLUSTER_CONDITIONS, type ClusterCondition } from '../cluster/health/condition.ts';
 import type { ClusterHealth, Finding } from '../cluster/health/finding.ts';
 import { CONDITIONS, type Condition, type ConditionWord } from '../machines/condition.ts';
@@ -23,6 +24,10 @@ export const CONCERNS = {
   'machine-refused': { level: 'urgent', about: CONDITIONS.refused.about },
   'machine-failing': { level: 'urgent', about: CONDITIONS.failing.about },
   'machine-silent': { level: 'urgent', about: CONDITIONS.silent.about },
+  'machine-lost': {
+    level: 'urgent',
+    about: 'A machine of a cluster with spares is lost, and no spare takes its place by itself.',
+  },
   'snapshot-late': { level: 'urgent', about: 'A cluster has no snapshot within twice the time it asks for.' },
   'space-low': { level: 'soon', about: 'A disk of the boot host or of a machine is nearly full.' },
   'cluster-check': { level: 'soon', about: 'Another check of the health of a cluster fails.' },
@@ -77,6 +82,8 @@ export interface ConcernFacts {
     /** That Kubernetes ends the support of its version; undefined while that is not near. */
     readonly ends?: string | undefined;
   }[];
+  /** Lost machines whose place no spare takes by itself. */
+  readonly lost: readonly Pick<Lost, 'machine' | 'text' | 'command'>[];
   /** Zones whose name server did not take every name. */
   readonly names: readonly { readonly zone: string; readonly count: number; readonly reason: string }[];
   /** Orders that wait for a second person. */
@@ -183,7 +190,9 @@ function* ofClusters({ clusters, machines }: ConcernFacts): Generator<Concern> {
   }
 }
 
-function* ofMachines({ machines }: ConcernFacts): Generator<Concern> {
+function* ofMachines({ machines, lost }: ConcernFacts): Generator<Concern> {
+  for (const { machine, text, command = `muster explain ${machine}` } of lost.slice(0, ONE_BY_ONE))
+    yield concern('machine-lost', machine, `it is lost, and keeps its place: ${text}`, command);
   for (const { name, full = {} } of machines)
     for (const [path, used] of Object.entries(full))
       yield concern(

@@ -66,6 +66,12 @@ export const RUNNING_ERRORS = {
     http: 409,
     fix: 'Correct what each fault names, then repeat the command; `muster cluster upgrade NAME --dry-run` checks without changing anything.',
   },
+  E_HEAL: {
+    title: 'A machine keeps its place: it may run, its cluster needs it, or no spare fits.',
+    who: 'operator',
+    http: 409,
+    fix: 'Correct what the message names; `muster cluster heal CLUSTER MACHINE --dry-run` checks without changing anything.',
+  },
   E_ROLL: {
     title: 'Machines cannot be rebooted one after the other.',
     who: 'operator',

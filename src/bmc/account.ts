@@ -41,6 +41,12 @@ export function newPassword(): string {
   }
 }
 
+/** The passwords of an account that is one or the other, until a log-in shows which. */
+export const eitherOf = (
+  likely: readonly OwnPassword[],
+  other: readonly OwnPassword[],
+): readonly OwnPassword[] => [...likely, ...other].slice(0, 2);
+
 /** The passwords after one of them worked: the newest replaces all others. */
 export function afterLogin(passwords: readonly OwnPassword[], at: number): readonly OwnPassword[] {
   const worked = passwords[at]!;

@@ -11,6 +11,7 @@ import type { Store } from '../store/store.ts';
 import {
   afterLogin,
   decodeOwn,
+  eitherOf,
   encodeOwn,
   isDue,
   newPassword,
@@ -21,7 +22,18 @@ import {
 import { type Bmc, BmcFault } from './bmc.ts';
 import { afterShown, giveCertificate, givenTo } from './certificate.ts';
 import type { IpmiAccess } from './ipmi/client.socket.ts';
-import { afterRefusal, decodeKnown, type Given, isSpent, type Known, UNKNOWN, withOffer } from './known.ts';
+import {
+  afterRefusal,
+  decodeKnown,
+  type Given,
+  isAt,
+  isSpent,
+  type Known,
+  recordOf,
+  UNKNOWN,
+  withOffer,
+} from './known.ts';
+import type { Login, Opened, Stay } from './logins.ts';
 import { addressFor, lockOf, loginOf, protocolsFor, type Reach } from './reach.ts';
 import type { RedfishAccess } from './redfish/client.socket.ts';
 
@@ -94,6 +106,8 @@ export interface Connections {
   note(machine: string, reach: Reach, known: Pick<Known, 'due' | 'certify' | 'fault'>): Promise<void>;
   /** Forgets it: the next certificate and log-in count as the first. */
   forget(machine: string): Promise<void>;
+  /** Two machines have exchanged their BMCs: what is known of those follows, if it did not yet. */
+  exchange(one: string, other: string, reach: (machine: string) => Reach | undefined): Promise<void>;
   /** Ends all sessions. BMCs that do not answer soon keep theirs until they forget them. */
   close(): Promise<void>;
 }
@@ -107,30 +121,6 @@ export async function openConnections(deps: ConnectDeps): Promise<Connections> {
   const connections = new HeldConnections(deps);
   await connections.load();
   return connections;
-}
-
-/** A log-in that may work. `own`: of Muster's account, and under which machine it is kept. */
-interface Login {
-  /** Names it in what is known: never its password. */
-  readonly id: string;
-  readonly user: string;
-  readonly password: string;
-  readonly own?: { readonly holder: string; readonly at: number };
-}
-
-interface Opened {
-  readonly bmc: Bmc;
-  readonly isOwn: boolean;
-  readonly login: Login;
-}
-
-/** A session that stays open. A BMC has one. */
-interface Stay {
-  readonly machine: string;
-  readonly opened: Opened;
-  /** The documents for which it was opened. */
-  readonly reach: string;
-  readonly cancel: () => void;
 }
 
 /** The name of the sealed text. */
@@ -172,9 +162,23 @@ class HeldConnections implements Connections {
   async forget(machine: string): Promise<void> {
     if (!this.#known.has(machine)) return;
     const { lock } = this.#known.get(machine)!;
-    await this.#deps.store.commit([{ key: KEYS.bmc.key(machine), delete: true }]);
+    await this.#deps.store.commit([recordOf(machine, undefined)]);
     this.#remember(machine, undefined);
     if (this.#stays.get(lock)?.machine === machine) await this.#end(lock);
+  }
+
+  async exchange(one: string, other: string, reach: (machine: string) => Reach | undefined): Promise<void> {
+    const [a, b] = [this.#known.get(one), this.#known.get(other)];
+    if (!isAt(a, reach(other)) && !isAt(b, reach(one))) return;
+    const [ofOne, ofOther] = [await this.#own(one), await this.#own(other)];
+    if (ofOne.length + ofOther.length > 0) {
+      await this.#putOwn(one, eitherOf(ofOther, ofOne));
+      await this.#putOwn(other, eitherOf(ofOne, ofOther));
+    }
+    await this.#deps.store.commit([recordOf(one, b), recordOf(other, a)]);
+    this.#remember(one, b);
+    this.#remember(other, a);
+    for (const known of [a, b]) if (known) await this.#end(known.lock);
   }
 
   async close(): Promise<void> {
@@ -515,6 +519,6 @@ class HeldConnections implements Connections {
 
   async #store(machine: string, known: Known): Promise<void> {
     this.#remember(machine, known);
-    await this.#deps.store.commit([{ key: KEYS.bmc.key(machine), put: JSON.stringify(known) }]);
+    await this.#deps.store.commit([recordOf(machine, known)]);
   }
 }

@@ -1,7 +1,10 @@
 /** What Muster has learnt of a BMC: protocol, certificate, refused log-ins, own account. Pure. */
 import { z } from 'zod';
 import { parsed } from '../base/foreign-json.ts';
+import { KEYS } from '../store/keys.ts';
+import type { Write } from '../store/store.ts';
 import { BMC_FAULTS } from './bmc.ts';
+import { lockOf, type Reach } from './reach.ts';
 
 /** A certificate that Muster gave a BMC. */
 const given = z.strictObject({
@@ -48,6 +51,16 @@ const known = z.strictObject({
 export type Known = z.output<typeof known>;
 
 export const UNKNOWN = (lock: string): Known => ({ v: 1, lock });
+
+/** Whether it was learnt of the BMC that is reached so. */
+export const isAt = (known: Known | undefined, reach: Reach | undefined): boolean =>
+  known !== undefined && reach !== undefined && known.lock === lockOf(reach);
+
+/** The write of what is known of the BMC of a machine, or that nothing is. */
+export const recordOf = (machine: string, known: Known | undefined): Write =>
+  known
+    ? { key: KEYS.bmc.key(machine), put: JSON.stringify(known) }
+    : { key: KEYS.bmc.key(machine), delete: true };
 
 /** Reads a record; undefined for one that is not of a version known here. */
 export const decodeKnown = (text: string): Known | undefined => known.safeParse(parsed(text)).data;

@@ -50,7 +50,7 @@ export const EVENT_KINDS = {
   'machine.life':
     'An operator took a machine out of use, brought it back, or retired it; the code is the state, the text says why.',
   'machine.accepted': 'An operator accepted a machine.',
-  'machine.replaced': 'An operator gave a machine the hardware of another one.',
+  'machine.replaced': 'A machine got the hardware of another one, by an operator or as a spare.',
   'machine.approved': "An operator confirmed the code on a machine's console: its key got its certificate.",
   'machine.approval-refused': "An operator typed a code that is not that of the machine's console.",
   'machine.phase': "A machine's phase changed.",
@@ -63,6 +63,8 @@ export const EVENT_KINDS = {
     'An order about the power of a machine was given, or ended; the reason says how (docs/power.md).',
   'machine.recovery':
     'A machine that hangs is switched off and on again, or why it is not (`power.recover` of its Profile).',
+  'machine.lost':
+    'A machine of a cluster is lost, and what becomes of it: a spare takes its place, or why not (`spares` of its Cluster).',
   'machine.bmc':
     "Muster's own account on a BMC was made or got a new password, or that did not work; the reason says which (docs/power.md).",
   'machine.install':

@@ -74,6 +74,11 @@ export interface Roster {
    * document names them.
    */
   fold(into: Member, names: readonly string[], accepted?: boolean): void;
+  /**
+   * Gives two machines with documents what was seen of each other's hardware: their documents have
+   * exchanged it. Changes nothing where that was done already.
+   */
+  exchange(one: Member, other: Member): void;
   /** Calls `listener` for each record that is dropped, until the returned function is called. */
   onGone(listener: (gone: GoneRecord) => void): () => void;
   /**

@@ -203,6 +203,18 @@ class MemoryRoster implements Roster {
     this.#table.claim(into);
   }
 
+  exchange(one: Member, other: Member): void {
+    const [a, b] = [mutable(one), mutable(other)];
+    const isOf = ({ entry }: Member, { status }: Member): boolean =>
+      entry?.document.spec.macs.some((mac) => status.seen.bootMacs?.includes(mac as Mac)) === true;
+    if (!isOf(a, b) && !isOf(b, a)) return;
+    const [ofA, ofB] = [a.status, b.status];
+    const hardware = ({ seen, firstSeen }: Member['status']) => ({ seen, firstSeen });
+    this.#table.setStatus(a, prune({ ...ofA, ...hardware(ofB) }));
+    this.#table.setStatus(b, prune({ ...ofB, ...hardware(ofA) }));
+    for (const member of [a, b]) this.#table.claim(member);
+  }
+
   onGone(listener: (gone: GoneRecord) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -21,6 +21,7 @@ import { NODE_FACTS } from './node-facts.ts';
 import { nodeConfig } from './nodeconfig.ts';
 import { proxySpec } from './proxy-spec.ts';
 import { charactersFault, registries } from './registry-spec.ts';
+import { sparesSpec } from './spares-spec.ts';
 import { vendorTpm } from './tpm-spec.ts';
 
 const machineNames = (description: string) => z.array(machineName).optional().meta({ description });
@@ -292,6 +293,10 @@ export const clusterSpec = z.strictObject({
   hooks: hooksSpec.optional().meta({
     description:
       'HTTP servers of yours that are asked before or after the turn of each machine in upgrades and rolls (docs/upgrading.md). Absent: nobody is asked.',
+  }),
+  spares: sparesSpec.optional().meta({
+    description:
+      'Machines that take the place of a lost one by themselves (docs/life.md). Absent: an operator replaces it.',
   }),
   config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the cluster.' }),
 });

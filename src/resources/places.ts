@@ -199,6 +199,10 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
       'boot host: when machines reboot in a roll or change in an upgrade, and keys rotate by themselves',
       '{windows: [{days: [sat], time: "22:00", duration: 4h}]}',
     ),
+    'spec.spares': at(
+      'boot host: which machines take the place of a lost one, and when',
+      '{selector: {labels: {role: spare}}, after: 15m}',
+    ),
     'spec.hooks': at(
       'boot host: whom it asks before or after the turn of a machine',
       '[{name: ceph, when: before, url: "https://checks.lab.example/ceph", secret: {valueFrom: {secret: checks, key: signature}}}]',

@@ -12,6 +12,9 @@ import { createChangeOrders } from '../cluster/change/change-orders.ts';
 import { type Changes, openChanges } from '../cluster/change/changes.ts';
 import { createFindDown } from '../cluster/change/down.ts';
 import { openGivenTurns } from '../cluster/change/given-turns.ts';
+import { type HealDeps, healing } from '../cluster/change/heal/heal.ts';
+import { HEAL } from '../cluster/change/heal/order.ts';
+import { watchLost } from '../cluster/change/heal/watch.ts';
 import { type Hooks, openHooks } from '../cluster/change/hooks/hooks.ts';
 import { type AnyKind, anyKind } from '../cluster/change/kind.ts';
 import { openLaterKeys } from '../cluster/change/later-keys.ts';
@@ -53,7 +56,8 @@ import type { AgentStatus } from '../machines/machine.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { Boot } from './boot.ts';
 import type { Common } from './common.ts';
-import { rollPower } from './power.ts';
+import { healedMachines } from './healing.ts';
+import { healPower, type Power, rollPower } from './power.ts';
 import type { State } from './state.ts';
 
 interface ChangesOf {
@@ -77,10 +81,11 @@ export type ClusterChanges = Awaited<ReturnType<typeof openClusterChanges>>;
 /** Reads the changes of all clusters, and continues those that are under way. */
 export async function openClusterChanges(
   { clock, log, metrics, signal, outside }: Common,
-  { store, events, pki, life, releases, catalog, artifacts, roster, agents, given }: State,
+  state: State,
   { clusters, kubes, gateway, reads, founder, founding, looks, health, supplies, snapshots, boot }: ChangesOf,
   closing: AsyncDisposableStack,
 ) {
+  const { store, events, pki, life, releases, catalog, artifacts, roster, agents, given } = state;
   // The rollouts ask what a change does, and the changes whether a machine runs as planned.
   const rollouts = openRollouts({
     ...{ clock, events },
@@ -111,8 +116,8 @@ export async function openClusterChanges(
   const agent = (machine: string) => roster.get(machine)?.status.agent;
   const power = rollPower(roster);
   const rolling = roll({
-    ...{ clock, power },
-    ...{ clusters, kubes, rollouts, down, hooks, closed: windows.closed, wants: boot.wantedImage },
+    ...{ clock, power, clusters, kubes, rollouts, down, hooks },
+    ...{ closed: windows.closed, wants: boot.wantedImage },
     bootId: (machine) => agent(machine)?.bootId,
     record: (cluster) => underWay<RollOrder>(cluster, 'roll'),
   });
@@ -138,8 +143,11 @@ export async function openClusterChanges(
       return changes;
     },
   });
+  const bmcs = healPower();
+  const healed = { ...healedMachines(state, bmcs, { clock }), kubes, founding: founding.status };
+  const heals = { ...healed, clusters, by: (cluster: string) => underWay(cluster, HEAL)?.by };
   const kinds = kindsOf(
-    { rotating, own, upgrading, rolling, builds },
+    { rotating, own, upgrading, rolling, builds, heals },
     { catalog, clusters, kubes, health, pki, ticketKeys, founding, agent, imageOf, boot, windows, clock },
     { running: releases, has: hasIn(artifacts) },
     hooks,
@@ -151,25 +159,18 @@ export async function openClusterChanges(
     mayAct: (cluster) => life.state === 'usual' && laterKeys.holds(cluster) === undefined,
   });
   closing.defer(() => restored.close());
+  const serves = (): boolean => life.state === 'usual';
+  const holds = (cluster: string) =>
+    laterKeys.holds(cluster) ?? restored.holds(cluster) ?? looks.holds(cluster);
   const changes: Changes = await openChanges({
-    store,
-    clock,
-    log,
-    events,
-    metrics,
-    serves: () => life.state === 'usual',
-    clusters,
-    holds: (cluster) => laterKeys.holds(cluster) ?? restored.holds(cluster) ?? looks.holds(cluster),
-    ownMachines,
+    ...{ store, clock, log, events, metrics, serves, clusters, holds, ownMachines, settled },
     kinds: [...kinds, ...outside.kinds],
-    settled,
   });
   closing.defer(() => changes.close());
   changes.start();
   const orders = createChangeOrders(changes);
   const byAge = startRotationsByAge({
-    ...{ founder, clusters, pki, orders, clock, log },
-    serves: () => life.state === 'usual',
+    ...{ founder, clusters, pki, orders, clock, log, serves },
     closed: windows.closed,
   });
   closing.defer(() => byAge.close());
@@ -188,17 +189,30 @@ export async function openClusterChanges(
     planned,
     /** Which versions a machine may have now. */
     allowed: allowedVersions({
-      clusters,
-      running: releases,
-      upgrade: record,
+      ...{ clusters, running: releases, upgrade: record },
       mayBegin: upgrading.mayBegin,
     }),
-    ...{ orders, imageOf, laterKeys, powered: power.begin },
+    ...{ orders, imageOf, laterKeys },
+    /** Gets the BMCs, which open later, and looks for lost machines from then on. */
+    powered(opened: Power) {
+      for (const one of [power, bmcs]) one.begin(opened);
+      const founded = foundedOf(founder, clusters);
+      return watchLost({ ...healed, ...{ orders, events, clock, log, serves, holds, clusters: founded } });
+    },
     paced: (plans: AgentPlanner) => withOwnPace(plans, { running: changes.running, machines: ownMachines }),
     restored: (cluster: string) => restored.holds(cluster)?.message,
     reboot: rolling.line,
   };
 }
+
+/** The clusters that are founded, with their machines. */
+const foundedOf =
+  (founder: ChangesOf['founder'], clusters: ChangesOf['clusters']) => (): readonly ResolvedCluster[] =>
+    founder
+      .records()
+      .flatMap(({ cluster, founded, reset }) =>
+        founded && !reset ? (clusters.get(cluster)?.resolved ?? []) : [],
+      );
 
 /** The machines whose member of etcd is taken out or defragmented in this moment. */
 const losingOf = (founder: ChangesOf['founder'], looks: ChangesOf['looks']) => (cluster: string) => [
@@ -214,6 +228,7 @@ function kindsOf(
     readonly upgrading: ReturnType<typeof upgrade>;
     readonly rolling: ReturnType<typeof roll>;
     readonly builds: ClusterAgents;
+    readonly heals: HealDeps;
   },
   of: Pick<ChangesOf, 'clusters' | 'kubes' | 'health' | 'founding' | 'boot'> &
     Pick<State, 'catalog' | 'pki'> &
@@ -232,6 +247,7 @@ function kindsOf(
     anyKind({ ...work.rotating, ...rotationOrders(ordered) }),
     anyKind({ ...work.own, ...ownOrders(of) }),
     anyKind(agentUpgrade(work.builds)),
+    anyKind(healing(work.heals)),
     anyKind(
       { ...work.upgrading, ...upgradeOrders({ ...ordered, closed: windows.closedForUpgrades }) },
       hooks,

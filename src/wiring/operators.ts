@@ -70,14 +70,15 @@ export async function listenToOperators(
   const holders = { certificateState, agentCluster, certifies: power.certifies };
   const endings = startEndingWatch({ pki, agents: holders, events, metrics, clock, log });
   opened(() => endings.close());
-  clusters.powered(power);
+  const lost = clusters.powered(power);
+  opened(async () => lost.close());
   const page = operatorsListen && pageRoutes();
   const deps = operatorDeps(options, common, state, boot, clusters, {
     daemon,
     accounts,
     page: operatorsListen && pageOf(operatorsListen, operatorsName),
     pageAuthority: () => shown?.fingerprint,
-    ...{ endings, power },
+    ...{ endings, power, lost: lost.lost },
   });
   deps.lives.begin();
   opened(() => deps.lives.close());
@@ -146,9 +147,10 @@ export function operatorDeps(
   clusters: Clusters,
   {
     endings,
+    lost,
     ...shown
   }: Pick<ApiDeps, 'daemon' | 'accounts' | 'page' | 'pageAuthority'> &
-    Pick<ConcernDeps, 'endings'> & { readonly power: Power },
+    Pick<ConcernDeps, 'endings' | 'lost'> & { readonly power: Power },
 ): ApiDeps {
   const { clock, log, metrics, systemCalls } = common;
   const {
@@ -188,7 +190,7 @@ export function operatorDeps(
   const pending = options.requireSecondPerson ? new PendingOrders(clock) : undefined;
   const exports = openExports({ store, pki, clock });
   const concerns: ConcernDeps = {
-    ...{ daemon: shown.daemon, catalog, preview: boot.service, roster, exports, endings },
+    ...{ daemon: shown.daemon, catalog, preview: boot.service, roster, exports, endings, lost },
     waits: (machine) => agents.waits(machine),
     laterKeys: clusters.laterKeys,
     founding: clusters.founding,

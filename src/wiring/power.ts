@@ -1,5 +1,6 @@
 /** Wires what powers machines through their BMCs. */
 import { duration, parseDuration } from '../base/duration.ts';
+import { MusterError } from '../base/errors.ts';
 import { cidr, contains, formatIpv4, parseIpv4 } from '../base/ipv4.ts';
 import { type Mac, parseMac } from '../base/mac.ts';
 import { answersAt } from '../bmc/answers.socket.ts';
@@ -13,6 +14,7 @@ import { watchSilence } from '../bmc/recovery.ts';
 import { followSigns } from '../bmc/signs.ts';
 import { startUpkeep } from '../bmc/upkeep.ts';
 import { watchPower } from '../bmc/watch.ts';
+import type { HealPower } from '../cluster/change/heal/heal.ts';
 import type { RollPower } from '../cluster/change/roll/roll.ts';
 import { REBOOTS_WITHIN } from '../cluster/change/turn.ts';
 import { conditionOf } from '../machines/condition.ts';
@@ -102,16 +104,16 @@ export async function openPower(
   const unwatch = watchPower({ machines, orders, clock });
   const authority = openBmcAuthority(pki);
   const upkeep = startUpkeep({ machines, reach, connections, authority, events, clock, log });
+  const answers = (machine: string): Promise<boolean> => {
+    const polledFrom = roster.heartbeats.last(machine)?.address;
+    const written = roster.get(machine)?.entry?.document.spec.addresses ?? [];
+    return answersAt([...new Set(polledFrom === undefined ? written : [polledFrom, ...written])]);
+  };
   const unwatchSilence = watchSilence({
     silent: () =>
       roster.list().flatMap((member) => (isSilent(member, roster.heartbeats) ? [member.name] : [])),
     rule,
-    answers: (machine) => {
-      const polledFrom = roster.heartbeats.last(machine)?.address;
-      const written = roster.get(machine)?.entry?.document.spec.addresses ?? [];
-      return answersAt([...new Set(polledFrom === undefined ? written : [polledFrom, ...written])]);
-    },
-    needed,
+    ...{ answers, needed },
     ...{ orders, events, clock, log },
   });
   return {
@@ -128,7 +130,8 @@ export async function openPower(
     replaceAuthority: upkeep.replaceAuthority.bind(upkeep),
     authority: authority.bundle,
     certifies: (machine: string) => reach(machine)?.managedCertificate === true,
-    reach,
+    ...{ reach, answers },
+    exchange: (one: string, other: string) => connections.exchange(one, other, reach),
     known: (machine: string) => connections.known(machine),
     async close() {
       unwatch();
@@ -179,6 +182,31 @@ export function rollPower({ sessions }: State['roster']): RollPower & { begin(po
     booted: (machine) => sessions.current(machine)?.openedAt,
     cycle: async (machine, by) =>
       power?.give([machine], { want: 'cycle', by, once: true, patience: REBOOTS_WITHIN }),
+  };
+}
+
+/**
+ * Lets healing ask BMCs, once `begin` has got those.
+ *
+ * @throws {MusterError} E_BMC (its functions) before that
+ */
+export function healPower(): HealPower & { begin(power: Power): void } {
+  let power: Power | undefined;
+  const opened = (): Power => {
+    if (power) return power;
+    throw new MusterError('E_BMC', 'BMCs cannot be asked yet');
+  };
+  return {
+    begin(now) {
+      power = now;
+    },
+    has: (machine) => opened().reach(machine) !== undefined,
+    last: (machine) => opened().last(machine),
+    read: (machine) => opened().read(machine),
+    look: async (machine) => opened().look(machine),
+    give: async (machines, wanted) => opened().give(machines, wanted),
+    answers: async (machine) => opened().answers(machine),
+    exchange: async (one, other) => opened().exchange(one, other),
   };
 }
 

@@ -1,5 +1,6 @@
 /**
- * `muster cluster upgrade`, `roll` and `upgrade-agents`: begin a change, or show what it would do.
+ * `muster cluster upgrade`, `roll`, `heal` and `upgrade-agents`: begin a change, or show what it
+ * would do.
  */
 import { MusterError } from '../../base/errors.ts';
 import { agentsScope } from '../../store/keys.ts';
@@ -56,6 +57,18 @@ export function roll(cluster: string, options: RollOptions, io: Io): Promise<num
   const { machines, outdated } = options;
   const chosen = { ...(machines && { machines }), ...(outdated && { outdated }) };
   return begin(cluster, { kind: 'roll', ...chosen, ...turns(options) }, options, io);
+}
+
+interface HealOptions extends BeginOptions {
+  readonly with?: string;
+  readonly off?: string;
+}
+
+/** `muster cluster heal`: lets a spare take the place of a lost machine. */
+export function heal(cluster: string, machine: string, options: HealOptions, io: Io): Promise<number> {
+  const { with: spare, off } = options;
+  const chosen = { ...(spare !== undefined && { with: spare }), ...(off !== undefined && { off }) };
+  return begin(cluster, { kind: 'heal', machine, ...chosen }, options, io);
 }
 
 /** `muster cluster upgrade-agents`: another attempt to bring machines the agent of this Muster. */

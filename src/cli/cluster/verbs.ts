@@ -21,6 +21,7 @@ export const registerCluster: Register = (program, io, finish) => {
     );
   healthVerbs(cluster, io, finish);
   runningVerbs(cluster, io, finish);
+  healVerb(cluster, io, finish);
   foundingVerbs(cluster, io, finish);
   nodeVerbs(cluster, io, finish);
   recoveryVerbs(cluster, io, finish);
@@ -162,6 +163,30 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
     ['muster cluster roll blue --outdated --dry-run', 'see which machines run an older image'],
     ['muster cluster roll blue --outdated', 'bring the new image to these machines'],
     ['muster cluster roll blue --machines w1 w2', 'reboot two machines'],
+  );
+}
+
+function healVerb(cluster: Command, io: Io, finish: Finish): void {
+  const heal = withServer(
+    cluster
+      .command('heal')
+      .summary('let a spare take the place of a lost machine')
+      .description(
+        'Gives a lost machine the hardware of a spare: its BMC switches it off, its certificate ends, and the spare gets its name and addresses, boots and joins. Where a Cluster names `spares`, this begins by itself if a BMC proves that the machine is off; without one, you say with --off that you have switched it off. `muster change` shows how far it is.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .argument('<machine>', 'the machine that is lost')
+      .option('--with <spare>', 'the machine that takes its place (default: one that the Cluster selects)')
+      .option('--off <machine>', "the lost machine's name again: it is switched off, and stays so")
+      .option('--dry-run', 'check, and show what would happen')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, machine: string, options) =>
+    finish(await (await import('./change.ts')).heal(name, machine, options, io)),
+  );
+  withExamples(
+    heal,
+    ['muster cluster heal blue cp-2 --dry-run', 'see which spare would take its place, or why none can'],
+    ['muster cluster heal blue cp-2 --off cp-2', 'replace it after you have taken its power away'],
   );
 }
 

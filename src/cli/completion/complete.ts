@@ -53,6 +53,7 @@ const ARGUMENTS: Readonly<Record<string, readonly (Source | readonly string[])[]
   'cluster adopt': CLUSTER_THEN_MACHINES,
   'cluster upgrade': ['clusters'],
   'cluster roll': ['clusters'],
+  'cluster heal': CLUSTER_THEN_MACHINES,
   change: ['clusters', ['pause', 'resume', 'roll-back', 'leave-out', 'watch'], 'machines'],
   kubeconfig: ['clusters'],
   'pki status': ['clusters'],

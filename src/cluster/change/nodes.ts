@@ -43,7 +43,7 @@ export interface Node {
 }
 
 /** Reads a node; undefined when the API has none of this name. */
-async function readNode(kube: Kube, name: string): Promise<Node | undefined> {
+export async function readNode(kube: Kube, name: string): Promise<Node | undefined> {
   const found = await kube(nodePath(name)).catch(ifThere);
   return found && nodeOf(found.body);
 }

@@ -171,6 +171,10 @@ export class Machine {
   readonly #segment: Segment;
   readonly #kernels: boolean;
   disk: Disk;
+  /** The address of its card, which belongs to its hardware. */
+  #mac: string;
+  /** Whether its link is down while it is off; otherwise its kernel answers at its address. */
+  readonly #links: boolean;
   /** The files of the last network boot. */
   #first: string | undefined;
   #process: ChildProcess | undefined;
@@ -178,14 +182,17 @@ export class Machine {
   #boots = 0;
   #pid = 0;
 
-  /** `kernels`: each boot has a boot id and a command line of its own. */
-  constructor(name: Name, home: string, segment: Segment, disk: Disk, kernels = false) {
+  /** `kernels`: each boot has a boot id and a command line of its own. `links`: see there. */
+  constructor(name: Name, home: string, segment: Segment, disk: Disk, kernels = false, links = false) {
     this.#kernels = kernels;
+    this.#mac = mac(name);
+    this.#links = links;
     this.name = name;
     this.address = segment.address(name);
     this.#home = home;
     this.#segment = segment;
     this.disk = disk;
+    if (links) this.#link('down');
   }
 
   get on(): boolean {
@@ -197,18 +204,55 @@ export class Machine {
     return this.#process !== undefined && this.#process.exitCode !== null;
   }
 
+  #link(state: 'up' | 'down'): void {
+    ip('-n', this.#segment.namespace(this.name), 'link', 'set', 'eth0', state);
+  }
+
+  /** Its hardware, as its card names it. */
+  get hardware(): string {
+    return this.#mac;
+  }
+
+  /** Exchanges the hardware of two machines that are off, with what is on their disks. */
+  exchange(other: Machine): void {
+    [this.#mac, other.#mac] = [other.#mac, this.#mac];
+    [this.disk, other.disk] = [other.disk, this.disk];
+    [this.#first, other.#first] = [other.#first, this.#first];
+    for (const one of [this, other])
+      ip('-n', one.#segment.namespace(one.name), 'link', 'set', 'eth0', 'address', one.#mac);
+  }
+
+  /** Asks for a boot and does not boot: the boot host has seen it then. */
+  async show(): Promise<string> {
+    if (this.#links) this.#link('up');
+    const url = `http://${this.#segment.server}:8080/script.ipxe?${this.#identity()}`;
+    const { output } = await run(this.#segment.namespace(this.name), ['curl', '-sS', '-m', '30', url]);
+    if (this.#links) this.#link('down');
+    return output;
+  }
+
+  #identity = (): string => `mac=${this.#mac}&macs=${this.#mac}&arch=x86_64&platform=efi`;
+
+  /** Starts the system that is on its disk, with what it was given at its last network boot. */
+  async startFromDisk(): Promise<void> {
+    if (this.#first === undefined) throw new Error(`${this.name} never booted`);
+    await this.#run(this.#first);
+  }
+
   /**
    * Boots from the network: the boot script opens a session, the configuration brings the agent.
    * Waits for a server that is off, or that still counts the machine as alive.
    */
   async powerOn(): Promise<void> {
     const first = join(this.#home, `${this.name}-first-${++this.#boots}`);
+    if (this.#links) this.#link('up');
     await until(`${this.name} boots`, async () => this.#fetch(first), undefined, 2 * PATIENCE_S);
     this.#first = first;
     await this.#run(first);
   }
 
   async #run(first: string): Promise<void> {
+    if (this.#links) this.#link('up');
     const root = join(this.#home, `${this.name}-root-${this.#boots}`);
     fs.mkdirSync(root, { recursive: true });
     const log = fs.openSync(join(this.#home, `${this.name}.log`), 'a');
@@ -246,7 +290,7 @@ export class Machine {
   /** Takes its address as its initrd does: without a lease it gets no certificate. */
   async #lease(): Promise<void> {
     const address = this.#segment.address(this.name);
-    const fields = { mac: mac(this.name) as Mac, address, flags: BROADCAST_FLAG };
+    const fields = { mac: this.#mac as Mac, address, flags: BROADCAST_FLAG };
     const words = ['5000', '1', '68', `${address.replace(/[0-9]+$/, '255')}:67`];
     const request = message('REQUEST', fields).toString('hex');
     const command = [process.execPath, resolve('test/peers/dhcp-client.ts'), ...words, request];
@@ -268,8 +312,7 @@ export class Machine {
       return output;
     };
     await this.#lease();
-    const id = `mac=${mac(this.name)}&macs=${mac(this.name)}&arch=x86_64&platform=efi`;
-    const script = await ask(`http://${this.#segment.server}:8080/script.ipxe?${id}`);
+    const script = await ask(`http://${this.#segment.server}:8080/script.ipxe?${this.#identity()}`);
     const session =
       /\/boot\/([A-Za-z0-9_-]{22})\//.exec(script)?.[1] ??
       /muster\.url=\S*\/boot\/([A-Za-z0-9_-]+)/.exec(script)?.[1];
@@ -339,6 +382,7 @@ export class Machine {
     await this.#ended;
     this.#process = undefined;
     this.#pid = 0;
+    if (this.#links) this.#link('down');
   }
 
   /**
@@ -602,6 +646,8 @@ export interface Rack {
   readonly host: BootHost;
   /** The address of the boot host. */
   readonly server: string;
+  /** Where the BMC of a machine is expected. */
+  bmcAt(name: Name): { readonly address: string; readonly port: number };
   /** Another host, whose state directory is empty and which does not run. */
   secondHost(): BootHost & { readonly address: string };
   /** Runs a command in the network of a machine. */
@@ -665,9 +711,17 @@ export interface RackOptions {
   readonly lives?: Lives;
   /** Whether the boot host's clock can be set, with {@link BootHost.setClock}. */
   readonly setsClock?: boolean;
+  /**
+   * The machines that have a BMC. With this, documents of machines are in the API, those that are
+   * no members have the label `role: spare`, and nothing answers at a machine that is off.
+   */
+  readonly bmcs?: readonly Name[];
   /** Whether a signer has the vault's key; without it as the variable MUSTER_RACK_SIGNER says. */
   readonly signer?: boolean;
 }
+
+/** The port of the BMC of a machine, less its number. */
+const BMC_PORT = 6230;
 
 /** What machines have in the place of systemd's and containerd's programs. */
 const TOOLS = 'test/peers/etcd/tools';
@@ -675,7 +729,7 @@ const TOOLS = 'test/peers/etcd/tools';
 /** A new rack: machines that are off, with blank disks, and an empty store. */
 export async function openRack(options: RackOptions = {}): Promise<Rack> {
   const { etcd = DEBIAN_12, members = NAMES, document = 'file', diskMiB = 192, programs = {} } = options;
-  const { kernels, lives, signer = process.env.MUSTER_RACK_SIGNER !== undefined } = options;
+  const { kernels, lives, bmcs, signer = process.env.MUSTER_RACK_SIGNER !== undefined } = options;
   // In memory, since the disks of a busy host would delay etcd, and no test needs real disks.
   const home = fs.mkdtempSync('/run/etcd-ha-');
   const segment = makeSegment();
@@ -691,19 +745,24 @@ export async function openRack(options: RackOptions = {}): Promise<Rack> {
   }
   const kernel = 'a kernel\n';
   const hash = String(execFileSync('sha256sum', { input: kernel })).slice(0, 64);
+  const login = 'credentials: {user: ada, password: {valueFrom: {secret: bmc, key: password}}}';
+  const bmcOf = (name: Name): string =>
+    bmcs?.includes(name)
+      ? `, bmc: {protocol: ipmi, address: 10.9.${segment.number}.254, port: ${BMC_PORT + Number(name.slice(1))}, ${login}}`
+      : '';
   const documents = EVERYONE.map(
     (name) => `---
 apiVersion: muster/v1
 kind: Machine
-metadata: {name: ${name}}
-spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(name)}]}
+metadata: {name: ${name}${bmcs && !members.includes(name) ? ', labels: {role: spare}' : ''}}
+spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(name)}]${bmcOf(name)}}
 `,
   );
   const here = (text: string): string => text.replaceAll('10.9.0.', `10.9.${segment.number}.`);
   const cluster = here(options.cluster ?? CLUSTER)
     .replace('MEMBERS', members.join(', '))
     .replace('ETCD', etcd.version);
-  const texts = [here(DOCUMENTS).replace('KERNEL', hash), ...documents];
+  const texts = [here(DOCUMENTS).replace('KERNEL', hash), ...(bmcs ? [] : documents)];
   if (document === 'file') texts.push(`---\n${cluster}`);
   const host = new BootHost(home, segment.host, texts.join(''), {
     ...(lives && shortLives(lives)),
@@ -711,15 +770,26 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
   });
   if (signer) await host.startSigner();
   await host.start();
+  const applies = async (text: string): Promise<void> => {
+    const applied = await callApi(host.socket, 'POST', '/v1/apply', text);
+    if (applied.status >= 300) throw new Error(`${text}: ${applied.status} ${applied.text}`);
+  };
+  if (bmcs) {
+    const put = await callApi(host.socket, 'PUT', '/v1/secrets/bmc/password', 'secret-of-ada');
+    if (put.status >= 300) throw new Error(`the Secret: ${put.status} ${put.text}`);
+    await applies(documents.join(''));
+  }
   if (document === 'api') {
     await host.admit(members, 'one');
-    const applied = await callApi(host.socket, 'POST', '/v1/apply', cluster);
-    if (applied.status >= 300) throw new Error(`the Cluster: ${applied.status} ${applied.text}`);
+    await applies(cluster);
   }
   const put = await callApi(host.socket, 'PUT', `/v1/assets/${hash}`, kernel);
   if (put.status >= 300) throw new Error(`the image: ${put.status} ${put.text}`);
   const machines = Object.fromEntries(
-    EVERYONE.map((name) => [name, new Machine(name, home, segment, new Disk(home, diskMiB), kernels)]),
+    EVERYONE.map((name) => [
+      name,
+      new Machine(name, home, segment, new Disk(home, diskMiB), kernels, bmcs !== undefined),
+    ]),
   ) as Record<Name, Machine>;
   const everyone = Object.values(machines);
   const all = members.map((name) => machines[name]);
@@ -763,6 +833,7 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
     writer,
     muster: (...words) => musterAt(host.socket, words),
     server: segment.server,
+    bmcAt: (name) => ({ address: `10.9.${segment.number}.254`, port: BMC_PORT + Number(name.slice(1)) }),
     fromMachine: (name, command) => run(segment.namespace(name), command),
     secondHost() {
       const at = fs.mkdtempSync(join(home, 'second-'));

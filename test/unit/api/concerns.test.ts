@@ -22,6 +22,7 @@ const WELL: ConcernFacts = {
   clusters: [],
   waiting: 0,
   names: [],
+  lost: [],
   space: { free: 9e12, reserve: 2 ** 28 },
 };
 const health = (...findings: ReturnType<typeof bad>[]) => ({
@@ -204,6 +205,17 @@ test('what begins and ends is an event and a number, once', async () => {
   end();
 });
 
+test('a lost machine that no spare replaces is urgent, with the command if only a person is missing', () => {
+  const lost = [
+    { machine: 'm1', text: 'no BMC can prove it', command: 'muster cluster heal blue m1 --off m1' },
+    { machine: 'm2', text: 'there is no spare that fits' },
+  ];
+  expect(concernsOf({ ...WELL, lost })).toEqual([
+    expect.objectContaining({ code: 'machine-lost', level: 'urgent', fix: lost[0]!.command }),
+    expect.objectContaining({ subject: 'm2', fix: 'muster explain m2' }),
+  ]);
+});
+
 test('what cannot be looked at is no reason to call nothing', async () => {
   const deps = {
     daemon: { readiness: () => ({ ready: true, checks: [] }) },
@@ -215,6 +227,7 @@ test('what cannot be looked at is no reason to call nothing', async () => {
     clock: new ManualClock(),
     names: { behind: () => [] },
     waiting: () => 1,
+    lost: () => [],
     space: () => Promise.reject(new Error('no statfs')),
   } as unknown as ConcernDeps;
   expect((await overviewOf(deps)).concerns.map(({ code }) => code)).toEqual(['order-waits']);

@@ -195,6 +195,7 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
   ['POST /v1/clusters/one/change', { json: SA, would: 'preview', previewOnly: true }],
   ['POST /v1/clusters/one/change', { json: { kind: 'upgrade', to: '1.35.0' }, would: 'E_UPGRADE' }],
   ['POST /v1/clusters/one/change', { json: { kind: 'roll', machines: ['cp1'] }, would: 'E_ROLL' }],
+  ['POST /v1/clusters/one/change', { json: { kind: 'heal', machine: 'cp1' }, would: 'E_HEAL' }],
   ['POST /v1/clusters/one/change/pause', noChange],
   ['POST /v1/clusters/one/change/resume', noChange],
   ['POST /v1/clusters/one/change/roll-back', noChange],

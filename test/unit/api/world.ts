@@ -165,13 +165,14 @@ export async function openWorld(
   );
   const clusters = await openClusters(options, common, state, boot, closing);
   const power = await openPower(common, state, directory, neededBy(state, clusters));
+  const lost = clusters.powered(power);
   const daemon = { ready: true };
   let port: number | undefined;
   const wiredDeps = operatorDeps(options, common, state, boot, clusters, {
     page: undefined,
     pageAuthority: () => undefined,
     endings: { warnings: () => [] },
-    power,
+    ...{ power, lost: lost.lost },
     accounts: await openAccounts(common, state, new Passwords({ cost: CHEAP }), provider?.(clock)),
     daemon: {
       version: '1.2.3',
@@ -246,6 +247,7 @@ export async function openWorld(
     store,
     async close() {
       await api.close();
+      lost.close();
       await power.close();
       await agents.close();
       await closing.disposeAsync();

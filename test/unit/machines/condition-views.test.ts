@@ -27,6 +27,7 @@ test.each(WORDS)('%s is the word of the list, the fleet, its filter and the conc
   expect(filtered(rows, filterOf({ condition: word })).map(({ name }) => name)).toEqual([`m-${word}`]);
   const concerns = concernsOf({
     ...{ checks: [], faults: [], warnings: [], incompleteImages: [], clusters: [], waiting: 0, names: [] },
+    lost: [],
     machines: [{ name: machine.metadata.name, condition: { word } }],
   });
   const isWrong = tone === 'bad' || tone === 'warn';

@@ -112,6 +112,7 @@ const TOGETHER: Readonly<Record<string, readonly [string, string, unknown]>> = {
 const CHECKS = 'test/unit/resources/check.test.ts';
 const SNAPSHOTS = 'test/unit/cluster/backup/snapshots.test.ts';
 const WINDOWS = 'test/unit/cluster/resolve/maintenance.test.ts';
+const HEAL = 'test/unit/cluster/change/heal.test.ts';
 const HOOKS = 'test/unit/cluster/change/hooks.test.ts';
 const ASKED = 'test/unit/cluster/change/hooks-asked.test.ts';
 const TPM = 'test/peers/agent-tpm.test.ts';
@@ -184,6 +185,9 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'Cluster: spec.maintenance.windows[].duration': WINDOWS,
   'Cluster: spec.maintenance.upgrades': WINDOWS,
   'Cluster: spec.maintenance.controlPlanes': WINDOWS,
+  'Cluster: spec.spares.selector.labels': HEAL,
+  'Cluster: spec.spares.max': HEAL,
+  'Cluster: spec.spares.after': HEAL,
   'Cluster: spec.hooks[].name': HOOKS,
   'Cluster: spec.hooks[].when': HOOKS,
   'Cluster: spec.hooks[].within': HOOKS,
