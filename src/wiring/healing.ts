@@ -1,4 +1,5 @@
 /** Wires what replaces lost machines by spares: what it knows of them, and the exchange. */
+import type { Mac } from '../base/mac.ts';
 import type { HealDeps, HealPower } from '../cluster/change/heal/heal.ts';
 import type { Candidate } from '../cluster/change/heal/spare.ts';
 import { exchangeHardware } from '../machines/life/exchange.ts';
@@ -12,7 +13,7 @@ type Machines = Pick<
 
 /** What healing knows of machines. */
 export function healedMachines(
-  { catalog, memberships, roster, agents, events }: State,
+  { catalog, memberships, roster, agents, events, leases }: State,
   power: HealPower,
   { clock }: Pick<Common, 'clock'>,
 ): Machines {
@@ -20,6 +21,7 @@ export function healedMachines(
   const exchange = {
     ...{ catalog, roster, events, clock, inventories: agents.inventories },
     endCertificate: (machine: string) => agents.identities.revoke(machine),
+    endLease: (mac: Mac) => leases.end(mac),
     exchangeBmcs: (one: string, other: string) => power.exchange(one, other),
   };
   return {

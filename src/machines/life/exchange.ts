@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../base/clock.ts';
 import { MusterError } from '../../base/errors.ts';
+import type { Mac } from '../../base/mac.ts';
 import type { EventSink } from '../../events/event.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import type { MachineSpec } from '../../resources/kinds.ts';
@@ -18,6 +19,8 @@ export interface ExchangeDeps {
   readonly inventories: Pick<Inventories, 'unsettle'>;
   /** Ends a machine's certificate, and forgets its TPM: its next key gets another one. */
   readonly endCertificate: (machine: string) => Promise<unknown>;
+  /** Ends the lease of a hardware address, so that the address goes to who has its name now. */
+  readonly endLease: (mac: Mac) => Promise<void>;
   /** Exchanges what is known of the BMCs of two machines. */
   readonly exchangeBmcs: (one: string, other: string) => Promise<void>;
   readonly clock: Pick<Clock, 'now'>;
@@ -97,6 +100,8 @@ export async function exchangeHardware(
       { ...its, spec: specs.spare },
     ]);
   }
+  for (const mac of [...lost.entry!.document.spec.macs, ...spare.entry!.document.spec.macs])
+    await deps.endLease(mac as Mac);
   roster.exchange(lost, spare);
   const clean = { bootsWithoutReady: 0, logTail: undefined, agent: undefined, install: undefined };
   roster.move(lost, 'accepted', clean);

@@ -91,6 +91,13 @@ export interface LeaseBook {
   write(change: Extract<LeaseChange, { kind: 'write' }>): Promise<WriteResult>;
   /** Sets aside an address that `mac` was found to use, for {@link QUARANTINE}. */
   setAside(network: string, address: Ipv4, mac: Mac, state: StoredState): Promise<WriteResult>;
+  /**
+   * Ends the leases of a client that is known to be off for good: its address may be reserved for
+   * another one now, which gets it at once. Durable when it resolves.
+   *
+   * @throws {MusterError} E_STORE_WRITE when the store cannot write
+   */
+  end(mac: Mac): Promise<void>;
   /** The address that `mac` holds a lease on now. Takes constant time per network. */
   addressOf(mac: Mac): Ipv4 | undefined;
   /** All leases and offers, sorted by network and address; for people. */
@@ -344,6 +351,16 @@ class Book implements LeaseBook {
     const now = this.now();
     const lease: Lease = { v: 1, mac, state, since: now, expires: (now + QUARANTINE) as Millis };
     return this.write({ kind: 'write', network, address, lease, writes: [] });
+  }
+
+  async end(mac: Mac): Promise<void> {
+    const now = this.now();
+    for (const [network, leases] of this.#networks) {
+      const { address, lease: held } = leases.leaseOf(mac) ?? {};
+      if (address === undefined || held?.state !== 'bound') continue;
+      const lease: Lease = { ...held, state: 'released', since: now, expires: now };
+      await this.write({ kind: 'write', network, address, lease, writes: [] });
+    }
   }
 
   addressOf(mac: Mac): Ipv4 | undefined {

@@ -61,6 +61,7 @@ test('what belongs to the hardware goes with it, and the lost one is held under 
         ...{ catalog: world.deps.catalog, roster: world.roster, events: world.deps.events },
         ...{ inventories: world.inventories, clock: world.clock },
         endCertificate: async (name) => ended.push(name),
+        endLease: (mac) => world.leases.end(mac),
         exchangeBmcs: (one, other) => power.exchange(one, other),
       },
       'cp1',
