@@ -1,7 +1,6 @@
 /**
- * A dead member of etcd is replaced by a spare, with the real agent, real etcd and BMCs: by itself
- * where a BMC proves that it is off, and by a person's order without one. A client writes all the
- * time, and the dead machine comes back. See docs/life.md.
+ * A dead member of etcd is replaced by a spare, with the real agent, real etcd and BMCs. A client
+ * writes all the time, and the dead machine comes back. See docs/life.md.
  */
 import { expect, test } from 'vitest';
 import { startVirtualBmc, type VirtualBmc } from '../../src/lab/bmc/virtual-bmc.server.ts';
@@ -128,41 +127,5 @@ test(
         expect(await rack.writer.missing(m1)).toEqual([]);
       }),
     { document: 'api', cluster: HEALED, bmcs: BMCS },
-  ),
-);
-
-test(
-  'without a BMC the replacement waits for a person, who carries it out with one command',
-  { timeout: TIMEOUT },
-  withRack(
-    async (rack) => {
-      await begun(rack);
-      const { m3 } = rack.machines;
-      await m3.powerOff();
-      const command = 'muster cluster heal one m3 --off m3';
-      await until(
-        'muster status shows the command',
-        async () => (await rack.muster('status')).output.includes(command),
-        () => state(rack),
-        2 * PATIENCE_S,
-      );
-      expect((await rack.muster('explain', 'm3')).output).toContain('machine.lost');
-      const heal = (...more: string[]) => rack.muster('cluster', 'heal', 'one', 'm3', ...more);
-      expect(await heal()).toMatchObject({ code: 1, output: expect.stringContaining('--off m3') });
-      expect((await heal('--off', 'm3', '--dry-run')).output).toMatch(/hardware of m4/);
-      expect(await heal('--off', 'm3')).toMatchObject({ code: 0 });
-      await until(
-        'the spare is to be switched on',
-        async () => (await change(rack)).holding?.code === 'start-by-hand',
-        () => state(rack),
-      );
-      await (
-        await holderOf(rack, m3.hardware === '52:54:00:09:00:03' ? '52:54:00:09:00:04' : m3.hardware)
-      ).powerOn();
-      await isDone(rack);
-      await rack.voters(['m1', 'm2', 'm3'], 2 * PATIENCE_S);
-      await rack.nothingLost(['m1', 'm2', 'm3']);
-    },
-    { document: 'api', cluster: HEALED, bmcs: [] },
   ),
 );
