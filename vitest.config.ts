@@ -24,7 +24,11 @@ const AGAIN: readonly string[] = ['long-agent', 'long-peers'];
 /** Tests with hundreds of thousands of inputs: a separate stage, so that unit tests stay fast. */
 const FUZZ = 'test/unit/**/fuzz.test.ts';
 
+/** Vitest's own limit of a second is exceeded on a busy host where nothing is wrong. */
+const PATIENT = { expect: { poll: { timeout: 20_000 } } };
+
 const withoutRoot = {
+  ...PATIENT,
   // Far more than any test needs, so that no test fails on a busy host.
   testTimeout: 600_000,
   hookTimeout: 600_000,
@@ -37,6 +41,7 @@ const peers = (name: string, files: { include: string[]; exclude?: string[]; ret
   test: {
     name,
     ...files,
+    ...PATIENT,
     testTimeout: 300_000,
     hookTimeout: 300_000,
     fileParallelism: false,

@@ -51,8 +51,8 @@ const takeOut = (name: string) => muster('machine', 'take-out', name, '--reason'
 
 test('a machine that is taken out is switched off by its BMC, held at its boot, and shown as that', async () => {
   expect(await takeOut('m1')).toMatchObject({ code: 0, out: 'machine/m1 is taken out\n' });
-  await vi.waitFor(() => expect(bmc.did).toEqual(['shut-down']));
-  await vi.waitFor(() => expect(world.roster.get('m1')!.status.life).not.toHaveProperty('leaving'));
+  await vi.waitFor(() => expect(bmc.did).toEqual(['shut-down']), 20_000);
+  await vi.waitFor(() => expect(world.roster.get('m1')!.status.life).not.toHaveProperty('leaving'), 20_000);
   expect((await muster('get', 'machine', 'm1')).out).toMatch(/\bout\b.*TAKEN-OUT/);
   const explained = (await muster('explain', 'm1')).out;
   expect(explained).toMatch(/script +waits\n.*It is taken-out: fan.* is broken \[not_in_use\]/);
@@ -74,8 +74,9 @@ test('a machine that is taken out is switched off by its BMC, held at its boot, 
 
 test('a machine without a BMC is held as well, and a person is told to switch it off', async () => {
   expect((await takeOut('node-1')).code).toBe(0);
-  await vi.waitFor(async () =>
-    expect((await muster('machine', 'life', 'node-1')).out).toMatch(/switch it off by hand/),
+  await vi.waitFor(
+    async () => expect((await muster('machine', 'life', 'node-1')).out).toMatch(/switch it off by hand/),
+    20_000,
   );
 });
 
@@ -86,7 +87,7 @@ test('a machine that is silent is rescued by its BMC, with one key; one that run
     muster('machine', 'rescue', 'm1', '--reason', 'dead', '--key', key, ...more);
   expect((await rescue('--for', '40h')).err).toMatch(/at most 24h/);
   expect((await rescue()).out).toBe('machine/m1 boots the rescue system\n');
-  await vi.waitFor(() => expect(bmc.did).toContain('cycle'));
+  await vi.waitFor(() => expect(bmc.did).toContain('cycle'), 20_000);
   expect((await muster('machine', 'life', 'm1')).out).toMatch(
     /m1 is rescue\.[\s\S]*rescue +until .*; it has not begun yet[\s\S]*allows +rescue, call-off/,
   );
@@ -102,10 +103,10 @@ test('a machine that is taken out is tested by its BMC, and one with work is ref
   const order = (...more: string[]) => muster('machine', 'test', 'm1', ...more);
   expect((await order()).err).toMatch(/m1 is in-use, which allows .*, not test.*E_LIFE/);
   await takeOut('m1');
-  await vi.waitFor(() => expect(world.roster.get('m1')!.status.life).not.toHaveProperty('leaving'));
+  await vi.waitFor(() => expect(world.roster.get('m1')!.status.life).not.toHaveProperty('leaving'), 20_000);
   expect((await order('--for', '1s')).err).toMatch(/5s to 24h for each part.*E_USAGE/);
   expect((await order('--for', '8h')).out).toBe('machine/m1 is to be tested\n');
-  await vi.waitFor(() => expect(bmc.did.slice(1)).toEqual(['boot network', 'on']));
+  await vi.waitFor(() => expect(bmc.did.slice(1)).toEqual(['boot network', 'on']), 20_000);
   expect(world.roster.get('m1')!.status.life).toMatchObject({ state: 'testing', test: { seconds: 28_800 } });
   expect((await muster('machine', 'call-off', 'm1')).out).toBe('machine/m1 is taken-out\n');
   expect(world.roster.get('m1')!.status.life).not.toHaveProperty('test');

@@ -65,11 +65,11 @@ it('counts the limit from the last piece of a file that is being sent', async ()
   };
   async function* pieces() {
     for (let n = 0; n < 4; n++) {
-      await new Promise((resolve) => setTimeout(resolve, 40));
+      await new Promise((resolve) => setTimeout(resolve, 400));
       yield Buffer.from('piece');
     }
   }
-  const client = connectApi(socket, { timeout: 90 as never });
+  const client = connectApi(socket, { timeout: 1400 as never });
   expect(await client.call('PUT', '/file', { body: pieces() })).toBe('{}');
 });
 

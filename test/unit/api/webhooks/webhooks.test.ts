@@ -126,7 +126,7 @@ test('events of the chosen kinds are sent in their order, signed as receivers ve
   hook.record('two', 'machine.phase');
   (await server.next(1)).answer(204);
   (await server.next(2)).answer(200);
-  await vi.waitFor(async () => expect(await hook.count('delivered')).toBe(2));
+  await vi.waitFor(async () => expect(await hook.count('delivered')).toBe(2), 20_000);
   expect(server.got.map(({ subject }) => subject)).toEqual(['one', 'two']);
   expect(await hook.waiting()).toBe(0);
 });
@@ -160,7 +160,7 @@ test('a server that does not answer is given up after ten seconds and asked agai
   await failed(hook, 1);
   hook.clock.advance(duration('1s'));
   (await server.next(2)).answer(200);
-  await vi.waitFor(async () => expect(await hook.count('delivered')).toBe(1));
+  await vi.waitFor(async () => expect(await hook.count('delivered')).toBe(1), 20_000);
 });
 
 test('what was recorded while the server was away arrives when it comes back', async () => {

@@ -80,7 +80,7 @@ test('what one step waited for is not said of the next one', async () => {
   expect(changes.waiting('blue')).toEqual({ '': 'it waits' });
   over = true;
   const looked = changes.look('blue');
-  await vi.waitFor(() => expect(changes.record('blue')).toMatchObject({ step: 'two' }));
+  await vi.waitFor(() => expect(changes.record('blue')).toMatchObject({ step: 'two' }), 20_000);
   expect(changes.waiting('blue')).toEqual({});
   acted.resolve({});
   await looked;

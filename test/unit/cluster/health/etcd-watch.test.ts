@@ -135,8 +135,11 @@ test('a server that starts goes on with an order, and an order that has ended is
   await vi.waitFor(async () => {
     next.clock.advance(duration('1s'));
     expect((await next.watch.space('one')).order).toMatchObject({ ended: 'reclaimed' });
-  });
-  await vi.waitFor(async () => expect((await store.list(KEYS.etcdSpace.prefix())).records).toEqual([]));
+  }, 20_000);
+  await vi.waitFor(
+    async () => expect((await store.list(KEYS.etcdSpace.prefix())).records).toEqual([]),
+    20_000,
+  );
   expect(etcd.alarms).toEqual([]);
 });
 
@@ -148,7 +151,7 @@ test('an order to reclaim space ends with its steps, and is refused while a chan
   await vi.waitFor(async () => {
     clock.advance(duration('1s'));
     expect((await watch.space('one')).order).toMatchObject({ ended: 'reclaimed' });
-  });
+  }, 20_000);
   expect(etcd.alarms).toEqual([]);
   state.busy = 'a change of the cluster is under way';
   await expect(watch.reclaim('one')).rejects.toMatchObject({ code: 'E_ETCD_SPACE' });
