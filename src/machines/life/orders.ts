@@ -281,10 +281,19 @@ function reasonText(why: string): string {
   return text;
 }
 
-/** The wipe of a machine's disks, with the serial number without which it wipes nothing. */
-function wipeOf({ status: { seen } }: Member, level: Wipe['level'], disks: readonly string[]): Wipe {
-  const { serial } = seen;
-  return { id: randomUUID(), level, disks, ...(serial !== undefined && { serial }) };
+/**
+ * The wipe of a machine's disks, with the serial number without which it wipes nothing, and with
+ * what the orders before it proved.
+ */
+function wipeOf({ status }: Member, level: Wipe['level'], disks: readonly string[]): Wipe {
+  const { serial } = status.seen;
+  const { proved, failed } = status.life?.wipe ?? {};
+  return {
+    ...{ id: randomUUID(), level, disks },
+    ...(serial !== undefined && { serial }),
+    ...(disks.length > 0 && proved && { proved }),
+    ...(failed && { failed }),
+  };
 }
 
 /** @throws {MusterError} E_LIFE when it cannot boot the discovery system now */
@@ -334,7 +343,9 @@ function outBefore({ status: { life } }: Member): Pick<Rescue, 'out'> {
 function calledOff(member: Member, after: LifeState, now: Millis): Life | undefined {
   const { life } = member.status;
   if (life?.state === 'rescue') return afterRescue(life, now);
-  const { wipe: _, test: __, byHand: ___, ...rest } = notBegun(member);
+  const { wipe, test: _, byHand: __, ...rest } = notBegun(member);
+  // An order that was not carried out takes no failure back.
+  if (wipe?.failed) return { ...rest, state: 'wipe-failed', wipe };
   return { ...rest, state: after as OutState };
 }
 

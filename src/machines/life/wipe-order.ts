@@ -17,6 +17,10 @@ export const wipeForm = z.strictObject({
   disks: z.array(z.string()),
   /** The machine's serial number, without which nothing is wiped. */
   serial: z.string().optional(),
+  /** Disks that were proved to be wiped, by earlier orders too: {@link diskId}. */
+  proved: z.array(z.string()).optional(),
+  /** A wipe before this one failed. */
+  failed: z.literal(true).optional(),
   /** The machine got the order. */
   begun: z.literal(true).optional(),
 });
@@ -24,6 +28,13 @@ export type Wipe = Parsed<z.output<typeof wipeForm>>;
 
 /** Names of disks as the order has them: they are lines of text there. */
 export const DISK_NAME = /^[!-~]([ -~]{0,126}[!-~])?$/;
+
+/** By what a disk is known from one report to the next. */
+export const diskId = (disk: {
+  readonly serial: string;
+  readonly wwn: string;
+  readonly name: string;
+}): string => disk.serial || disk.wwn || disk.name;
 
 /** The order as images/discovery/wipe.sh reads it. */
 export const orderText = ({ id, level, disks, serial }: Wipe): string =>

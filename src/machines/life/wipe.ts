@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { parsed } from '../../base/foreign-json.ts';
 import { printable } from '../identity.ts';
-import { WIPE_LEVELS, type Wipe } from './wipe-order.ts';
+import { diskId, WIPE_LEVELS, type Wipe } from './wipe-order.ts';
 
 export const MAX_WIPE_OCTETS = 32 * 1024;
 
@@ -119,6 +119,42 @@ export function whyNotWiped(
   const missing = named.find((one) => !wiped.some(({ serial, wwn }) => serial === one || wwn === one));
   if (missing !== undefined) return `the disk ${missing} is not in the machine`;
   return wiped.length === 0 ? 'no disk was wiped' : undefined;
+}
+
+/** Disks that an order has to name: other machines may use them, or they are sticks. */
+const OTHERS: ReadonlySet<string> = new Set(['shared', 'usb']);
+
+/** What became of a machine by the report of a wipe. */
+export interface Wiped {
+  readonly state: 'wiped' | 'wipe-failed' | 'taken-out';
+  /** Why the report does not prove the wipe. */
+  readonly failed?: string;
+  /** Disks that no order has wiped yet. */
+  readonly open: readonly string[];
+  /** The order, with what it proved. */
+  readonly wipe: Wipe;
+}
+
+/**
+ * What becomes of a machine. It is `wiped` only when each of its disks was: an order that names
+ * disks proves nothing of the others, and takes back no failure.
+ */
+export function wipedBy(wipe: Wipe, report: NonNullable<ReturnType<typeof readReport>>): Wiped {
+  const failed = whyNotWiped(wipe, report);
+  const done = report.disks.filter(
+    (disk) => disk.result === 'done' && whyNotDone(wipe.level, disk) === undefined,
+  );
+  const proved = [...new Set([...(wipe.proved ?? []), ...done.map(diskId)])];
+  const open = report.disks
+    .filter((disk) => !OTHERS.has(disk.code) && !proved.includes(diskId(disk)))
+    .map(diskId);
+  const isBad = failed !== undefined || (wipe.failed && open.length > 0);
+  const state = isBad ? 'wipe-failed' : open.length > 0 ? 'taken-out' : 'wiped';
+  return {
+    ...{ state, open },
+    ...(failed !== undefined && { failed }),
+    wipe: { ...wipe, proved, ...(isBad && { failed: true }) },
+  };
 }
 
 /** The certificate of a wipe, as it is stored. */

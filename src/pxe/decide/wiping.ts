@@ -3,7 +3,7 @@
  * of their reports. Only the machine's own address in its own session is believed.
  */
 import { plainAddress } from '../../base/ip.ts';
-import { readReport, type WipeCertificate, whyNotWiped } from '../../machines/life/wipe.ts';
+import { readReport, type WipeCertificate, wipedBy } from '../../machines/life/wipe.ts';
 import { orderText, type Wipe } from '../../machines/life/wipe-order.ts';
 import type { Life } from '../../machines/machine.ts';
 import type { Member } from '../../machines/roster.ts';
@@ -80,7 +80,7 @@ export async function wipeReport(
   const report = readReport(text);
   if (report === undefined) return 'unreadable';
   const { live, member, life, wipe } = found;
-  const failed = whyNotWiped(wipe, report);
+  const { state, failed, open, wipe: proved } = wipedBy(wipe, report);
   const { serial, product } = member.status.seen;
   const certificate: WipeCertificate = {
     ...{ v: 1, id: wipe.id, machine: member.name, level: wipe.level, reason: life.text, by: life.by },
@@ -90,11 +90,11 @@ export async function wipeReport(
     ...(failed !== undefined && { failed }),
     disks: [...report.disks],
   };
-  const state = failed === undefined ? 'wiped' : 'wipe-failed';
-  const why =
-    failed ?? `${report.disks.filter(({ result }) => result === 'done').length} disks, ${wipe.level}`;
+  const count = report.disks.filter(({ result }) => result === 'done').length;
+  const left = open.length > 0 ? `; not wiped: ${open.join(', ')}` : '';
+  const why = failed ?? `${count} disks, ${wipe.level}${left}`;
   context.roster.change(member, {
-    life: { ...life, state, at: context.clock.now(), text: `${why}. ${life.text}` },
+    life: { ...life, state, at: context.clock.now(), text: `${why}. ${life.text}`, wipe: proved },
     // What was installed is gone.
     ...(failed === undefined && { install: undefined }),
   });

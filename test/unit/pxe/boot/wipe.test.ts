@@ -1,6 +1,6 @@
 /** What a machine gets whose disks are to be wiped, and what counts as proved. */
 import { expect, test } from 'vitest';
-import { readCertificate } from '../../../../src/machines/life/wipe.ts';
+import { readCertificate, readReport, type Wiped, wipedBy } from '../../../../src/machines/life/wipe.ts';
 import type { Wipe } from '../../../../src/machines/life/wipe-order.ts';
 import type { Life } from '../../../../src/machines/machine.ts';
 import {
@@ -99,6 +99,51 @@ test.each([
   expect(lifeOf(w)!.text).toContain(why);
   const { records } = await w.store.list('wipe/node-1/');
   expect(readCertificate(records[0]!.value)!.failed).toContain(why);
+});
+
+const two = (...results: readonly string[]) =>
+  `${results.map((result, n) => row(result, result === 'left' ? 'not-named' : result, '1000\t64\t0\t64', `S${n + 1}`).replace('end\n', '')).join('')}end\n`;
+
+test.each([
+  ['all', [[], two('done', 'done')], 'wiped', ''],
+  ['one of two', [['S1'], two('done', 'left')], 'taken-out', 'not wiped: S2'],
+  ['one after the other', [['S1'], two('done', 'left'), ['S2'], two('left', 'done')], 'wiped', ''],
+  [
+    'the good one after one failed',
+    [[], two('failed', 'done'), ['S2'], two('left', 'done')],
+    'wipe-failed',
+    'not wiped: S1',
+  ],
+  ['the one that failed', [[], two('done', 'failed'), ['S2'], two('left', 'done')], 'wiped', ''],
+  [
+    'each after one failed',
+    [[], two('done', 'failed'), ['S1'], two('done', 'left'), ['S2'], two('left', 'done')],
+    'wiped',
+    '',
+  ],
+  ['all after one failed', [[], two('done', 'failed'), [], two('done', 'done')], 'wiped', ''],
+  [
+    'a disk that came later',
+    [['S1'], two('done'), ['S1'], two('done', 'left')],
+    'taken-out',
+    'not wiped: S2',
+  ],
+] as const)('a machine of which %s was wiped is judged by all its disks', (_, orders, state, text) => {
+  let wipe: Wipe = { id: 'w1', level: 'tables', disks: [] };
+  let last: Wiped | undefined;
+  for (let n = 0; n < orders.length; n += 2) {
+    const disks = orders[n] as readonly string[];
+    const { proved, failed } = wipe;
+    wipe = {
+      ...{ id: 'w1', level: 'tables', disks: [...disks] },
+      ...(disks.length > 0 && proved && { proved }),
+      ...(failed && { failed }),
+    };
+    last = wipedBy(wipe, readReport(orders[n + 1] as string)!);
+    wipe = last.wipe;
+  }
+  expect(last!.state).toBe(state);
+  expect(last!.open.length === 0 ? '' : `not wiped: ${last!.open.join(', ')}`).toBe(text);
 });
 
 test.each([
