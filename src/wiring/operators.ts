@@ -289,7 +289,13 @@ function bmcsOf(power: Pick<Power, 'give' | 'reach'>) {
 
 /** Orders about the hardware of machines: another machine, and what is on a disk. */
 const hardwareOrders = (
-  { catalog, roster, events, agents }: Pick<State, 'catalog' | 'roster' | 'events' | 'agents'>,
+  {
+    catalog,
+    roster,
+    events,
+    agents,
+    leases,
+  }: Pick<State, 'catalog' | 'roster' | 'events' | 'agents' | 'leases'>,
   { homeOf }: Pick<Boot['service'], 'homeOf'>,
   clock: Common['clock'],
   power: Parameters<typeof orderInstall>[0]['power'],
@@ -300,6 +306,7 @@ const hardwareOrders = (
         ...{ catalog, roster, events, inventories: agents.inventories },
         hasTpm: (name) => agents.tpm(name) !== undefined,
         endCertificate: (name) => agents.rearm(name, { keep: false }),
+        endLease: (mac) => leases.end(mac),
       },
       machine,
       by,

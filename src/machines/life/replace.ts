@@ -22,6 +22,8 @@ interface ReplaceDeps {
   readonly hasTpm: (machine: string) => boolean;
   /** Ends its certificate, and forgets its TPM: the next key gets a new one. */
   readonly endCertificate: (machine: string) => Promise<unknown>;
+  /** Ends the leases of a hardware address. */
+  readonly endLease: (mac: Mac) => Promise<void>;
 }
 
 export interface Replacement {
@@ -47,7 +49,7 @@ export interface Replacement {
  *   (E_FILE_OWNED …). Nothing has changed then.
  */
 export async function replaceMachine(
-  { catalog, roster, events, inventories, hasTpm, endCertificate }: ReplaceDeps,
+  { catalog, roster, events, inventories, hasTpm, endCertificate, endLease }: ReplaceDeps,
   name: string,
   { by, macs, keepsDisks }: Replacement,
 ): Promise<KnownMachine> {
@@ -97,6 +99,8 @@ export async function replaceMachine(
   roster.move(member, 'accepted', { bootsWithoutReady: 0, logTail: undefined });
   if (!keepsDisks) roster.change(member, { install: undefined });
   await roster.commit([member], []);
+  // The old hardware has the machine's address until its lease ends, the new one another address.
+  for (const mac of new Set([...document.spec.macs, ...hardware])) await endLease(mac as Mac);
   await inventories.unsettle(name);
   events.record({
     kind: 'machine.replaced',

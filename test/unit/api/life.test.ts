@@ -2,8 +2,10 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { seconds, toMillis } from '../../../src/base/duration.ts';
+import { millis, seconds, toMillis } from '../../../src/base/duration.ts';
+import { parseIpv4 } from '../../../src/base/ipv4.ts';
 import type { Mac } from '../../../src/base/mac.ts';
+import type { Lease } from '../../../src/pxe/dhcp/lease.ts';
 import { bmcsOf, MemoryBmc } from '../bmc/memory.ts';
 import { run } from '../cli/run.ts';
 import { DOCUMENTS, openWorld, type World } from './world.ts';
@@ -168,6 +170,11 @@ test('a machine gets the hardware of another one: it keeps name and place, and t
   await world.client.call('POST', '/v1/apply', {
     body: JSON.stringify(M2),
   });
+  const [mac, address] = ['52:54:00:bb:00:02' as Mac, parseIpv4('10.77.0.12')!];
+  const now = world.clock.now();
+  const lease: Lease = { v: 1, mac, state: 'bound', since: now, expires: millis(now + 3_600_000) };
+  await world.leases.write({ kind: 'write', network: 'lan', address, lease, writes: [] });
+  expect(world.leases.addressOf(mac)).toBe(address);
   const old = world.roster.get('m2')!;
   world.roster.change(old, {
     install: { at: world.clock.now(), state: 'installed', disk: 'D' },
@@ -193,6 +200,8 @@ test('a machine gets the hardware of another one: it keeps name and place, and t
     status: { bootsWithoutReady: 0, install: { state: 'installed' } },
   });
   expect(world.roster.get(by)).toBeUndefined();
+  // Its address is free for the new hardware at once.
+  expect(world.leases.addressOf(mac)).toBeUndefined();
   expect(world.roster.byMac('52:54:00:bb:00:02' as Mac)).toBeUndefined();
   expect((await muster('events', 'm2')).out).toMatch(/machine\.replaced/);
   // Without its disks, what was installed there is gone.
