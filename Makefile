@@ -36,9 +36,9 @@ test-long: ## Run what make test leaves out (root)
 	@scripts/test.sh fuzz peers-long=$(call parts,$(PEERS_LONG)) lab-long
 
 .PHONY: test-all
-test-all: ## Run both, as CI does: up to 45 minutes (root). No long part begins after 30 minutes
+test-all: ## Run both, as CI does: up to 45 minutes (root). No long part begins after 25 minutes
 	@scripts/prepare.sh test
-	@MUSTER_LONG_MINUTES=30 scripts/test.sh check unit fuzz peers-all=$(call parts,$(PEERS_ALL)) lab-all
+	@MUSTER_LONG_MINUTES=25 scripts/test.sh check unit fuzz peers-all=$(call parts,$(PEERS_ALL)) lab-all
 
 .PHONY: check
 check: node_modules ## Check formatting, types, the import rule and shell scripts
