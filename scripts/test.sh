@@ -37,7 +37,7 @@ for stage in "$@"; do
       scripts/images-ahead.sh "$@" &
       ;;
   esac
-  if [ "$name" = lab-all ] && scripts/late.sh 15; then
+  if [ "$name" = lab-all ] && scripts/late.sh 10; then
     echo "lab-long" >>.cache/results/left-out
     name=lab
     stage=lab
