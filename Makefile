@@ -6,7 +6,7 @@ NODE := node_modules/.bin/node
 # The parts of the stages `peers` and `peers-long`. Four run concurrently: racks of etcd wait most of the
 # time, all others compute, and with five programs miss their own times. On CI, whose hosts are busy, two
 # do not miss them; there the racks of etcd run beside parts that wait.
-PEERS := peers-etcd attacks peers-agent peers-others peers-net peers-page
+PEERS := peers-etcd peers-net peers-page attacks peers-agent peers-others
 PEERS_LONG := long-etcd long-agent long-members long-changes long-peers
 PEERS_ALL := $(PEERS) $(PEERS_LONG)
 comma := ,

@@ -249,7 +249,7 @@ beforeAll(async () => {
   // Its console is opened at once when the Secret is there.
   await virtual('serial', 'ipmi', ', console: sol');
   await connectApi(rig.muster.socket).call('POST', '/v1/apply', { body: documents.at(-1)! });
-}, 30_000);
+});
 afterAll(async () => {
   await rig?.close();
   for (const one of open) one.close();

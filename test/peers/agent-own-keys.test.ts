@@ -292,4 +292,4 @@ test('after the secret of tickets was replaced, a machine that boots with an old
   expect(await looked()).toBe('done');
   await host.boot.agents.refresh();
   expect((await host.boot.agents.ticketKeys()).all()).toHaveLength(1);
-}, 60_000);
+});

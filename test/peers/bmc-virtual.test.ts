@@ -415,4 +415,4 @@ test('a machine that is to be installed again is restarted by its BMC, and asks 
     await muster.stop();
     remove(['server'], ['racks']);
   }
-}, 90_000);
+});

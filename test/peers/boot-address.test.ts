@@ -46,14 +46,14 @@ beforeAll(async () => {
     { mode: 0o755 },
   );
   members = await startMembers(1, { address: '10.77.0.250' });
-}, 60_000);
+});
 afterAll(async () => {
   for (const child of children) child.kill('SIGKILL');
   for (const pid of serving) for (const one of [pid, ...programsOf(pid)]) signal(one, 'SIGKILL');
   await members?.end();
   remove(['ha1', 'ha2', 'm1'], ['br-ha']);
   rmSync(HOME, { recursive: true });
-}, 30_000);
+});
 
 const serving: number[] = [];
 const signal = (pid: number, name: NodeJS.Signals): void => {
@@ -196,7 +196,7 @@ test('an address that another host keeps is taken all the same, and who keeps it
   child.stdin.end();
   await expect.poll(() => ip('-n', 'takes', 'addr', 'show', 'dev', 'eth0')).not.toContain('10.77.0.3/24');
   remove(['keeps', 'takes'], []);
-}, 30_000);
+});
 
 test('an address is taken away when its time is over, and one that the host itself configures is left alone', async () => {
   attach('alone', 'br-ha');
@@ -214,4 +214,4 @@ test('an address is taken away when its time is over, and one that the host itse
   await wait(300);
   expect(ip('-n', 'alone', 'addr', 'show', 'dev', 'eth0')).toContain('10.77.0.4/24');
   remove(['alone'], []);
-}, 30_000);
+});

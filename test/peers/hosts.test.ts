@@ -18,7 +18,7 @@ let members: StoreMembers;
 
 beforeAll(async () => {
   members = await startMembers(3);
-}, 60_000);
+});
 afterAll(async () => {
   for (const server of running) {
     server.child.kill('SIGCONT');

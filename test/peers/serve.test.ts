@@ -46,7 +46,7 @@ beforeAll(async () => {
   fs.writeFileSync(path.join(config, 'a.yaml'), profile('first'));
   fs.writeFileSync(path.join(loaders, 'big.efi'), Buffer.alloc(SIZE, 'muster'));
   await serve();
-}, 60_000);
+});
 
 afterAll(() => {
   server.child.kill('SIGKILL');

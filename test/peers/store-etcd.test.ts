@@ -15,7 +15,7 @@ let members: StoreMembers;
 let prefixes = 0;
 beforeAll(async () => {
   members = await startMembers(3);
-}, 60_000);
+});
 afterAll(() => members?.end());
 
 const opened = (options: Partial<EtcdStoreOptions> = {}): Promise<EtcdStore> =>
@@ -134,4 +134,4 @@ test('members that take no large requests are refused, with the setting to chang
   const { endpoints, files } = plain;
   await expect(opened({ endpoints, files })).rejects.toThrow(/start it with --max-request-bytes=8388608/);
   await plain.end();
-}, 30_000);
+});
