@@ -4,9 +4,8 @@
  */
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
-import { messageOf } from '../base/error-text.ts';
 import type { Log } from '../base/log.ts';
-import { apart } from '../base/rehearsal.ts';
+import { startRounds } from '../base/rounds.ts';
 import type { EventSink } from '../events/event.ts';
 import type { PowerState } from './bmc.ts';
 import { type PowerOrders, RECOVERY, recoveriesOf } from './orders.ts';
@@ -32,19 +31,8 @@ interface RecoveryDeps {
 /** Starts the watch. Returns what ends it. */
 export function watchSilence(deps: RecoveryDeps): () => void {
   const watch = new Recovery(deps);
-  let isClosed = false;
-  let cancel = (): void => {};
-  const round = async (): Promise<void> => {
-    await watch.round().catch((error: unknown) => {
-      deps.log.warn({ cause: messageOf(error) }, 'silent machines could not be looked at');
-    });
-    if (!isClosed) cancel = deps.clock.after(EVERY, () => void round());
-  };
-  cancel = deps.clock.after(EVERY, () => void apart(round));
-  return () => {
-    isClosed = true;
-    cancel();
-  };
+  const how = { every: EVERY, failed: 'silent machines could not be looked at' };
+  return startRounds(deps, how, () => watch.round());
 }
 
 /** Exported for tests. */

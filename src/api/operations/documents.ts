@@ -71,10 +71,9 @@ const consequences = z
         z.strictObject({
           machines: z.array(z.string()),
           changes: z.array(z.enum(NEXT_BOOT)),
-          installed: z
-            .literal(true)
-            .optional()
-            .meta({ description: 'They get it when their system is installed anew.' }),
+          installed: z.literal(true).optional().meta({
+            description: 'These machines change when their system is installed anew, and not before.',
+          }),
           image: z.strictObject({ from: z.string().optional(), to: z.string().optional() }).optional(),
         }),
       )

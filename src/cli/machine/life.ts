@@ -114,6 +114,10 @@ export async function retire(machine: string, options: RetireOptions, io: Io): P
   return EXIT.ok;
 }
 
+/** Who restarts a machine for what it is to do in the discovery system. */
+const restartText = ({ byHand }: { readonly byHand?: true }): string =>
+  byHand ? 'It has no BMC: restart it from the network' : 'Its BMC restarts it';
+
 interface WipeOptions extends ServerOptions {
   readonly level: Wipe['level'];
   readonly reason: string;
@@ -129,9 +133,7 @@ export async function wipe(machine: string, options: WipeOptions, io: Io): Promi
     body: { level, reason, disks: [...disk], confirm },
   });
   io.out(`machine/${out.machine} is to be wiped\n`);
-  io.err(
-    `${out.byHand ? 'It has no BMC: restart it from the network' : 'Its BMC restarts it'}; muster machine wipes ${out.machine} shows the result.\n`,
-  );
+  io.err(`${restartText(out)}; muster machine wipes ${out.machine} shows the result.\n`);
   return EXIT.ok;
 }
 
@@ -151,22 +153,31 @@ export async function test(machine: string, options: TestOptions, io: Io): Promi
     body: { ...(reason !== undefined && { reason }), ...(lasts !== undefined && { lasts }) },
   });
   io.out(`machine/${out.machine} is to be tested\n`);
-  io.err(
-    `${out.byHand ? 'It has no BMC: restart it from the network' : 'Its BMC restarts it'}; muster machine test ${out.machine} --report shows the result.\n`,
-  );
+  io.err(`${restartText(out)}; muster machine test ${out.machine} --report shows the result.\n`);
   return EXIT.ok;
+}
+
+/** Prints what was kept of a machine's orders, each as a text of its own. */
+function printReports<T>(
+  items: readonly T[],
+  text: (item: T) => string,
+  none: string,
+  { output }: { readonly output?: string },
+  io: Io,
+): void {
+  const format = formatOf(output, ['table', 'json', 'yaml'] as const, 'table');
+  if (format === 'json') io.out(jsonText(items));
+  else if (format === 'yaml') io.out(yamlText(items));
+  else if (items.length === 0) io.err(none);
+  else io.out(items.map(text).join('\n'));
 }
 
 /** Prints the reports of tests. Fails when the newest one has faults. */
 async function tests(machine: string, options: TestOptions, io: Io): Promise<number> {
-  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const { items } = await openClient(options, io).ask('GET /v1/machines/:name/tests', {
     params: { name: machine },
   });
-  if (format === 'json') io.out(jsonText(items));
-  else if (format === 'yaml') io.out(yamlText(items));
-  else if (items.length === 0) io.err(`No test of ${machine} has ended.\n`);
-  else io.out(items.map(testText).join('\n'));
+  printReports(items, testText, `No test of ${machine} has ended.\n`, options, io);
   return (items[0]?.faults ?? []).length === 0 ? EXIT.ok : EXIT.failure;
 }
 
@@ -234,9 +245,7 @@ export async function rescue(machine: string, options: RescueOptions, io: Io): P
     body: { reason, key: key!.text, ...(lasts !== undefined && { lasts }) },
   });
   io.out(`machine/${out.machine} boots the rescue system\n`);
-  io.err(
-    `${out.byHand ? 'It has no BMC: restart it from the network' : 'Its BMC restarts it'}; muster machine life ${out.machine} shows how to log in.\n`,
-  );
+  io.err(`${restartText(out)}; muster machine life ${out.machine} shows how to log in.\n`);
   return EXIT.ok;
 }
 
@@ -255,14 +264,10 @@ export async function wipes(
   options: ServerOptions & { readonly output?: string },
   io: Io,
 ): Promise<number> {
-  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const { items } = await openClient(options, io).ask('GET /v1/machines/:name/wipes', {
     params: { name: machine },
   });
-  if (format === 'json') io.out(jsonText(items));
-  else if (format === 'yaml') io.out(yamlText(items));
-  else if (items.length === 0) io.err(`No wipe of ${machine} has ended.\n`);
-  else io.out(items.map(certificateText).join('\n'));
+  printReports(items, certificateText, `No wipe of ${machine} has ended.\n`, options, io);
   return items[0]?.failed === undefined ? EXIT.ok : EXIT.failure;
 }
 

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { parsed } from '../../base/foreign-json.ts';
 import { printable } from '../identity.ts';
+import { LEFT_ALONE } from './wipe-order.ts';
 
 export const MAX_TEST_OCTETS = 32 * 1024;
 const number = z.int().min(0);
@@ -80,9 +81,6 @@ export function readMeasures(text: string): Measures | undefined {
 
 const readWord = (field: string, word: string): unknown =>
   NUMBERS.has(field) ? (/^[0-9]{1,16}$/.test(word) ? Number(word) : undefined) : printable(word, 128);
-
-/** Disks that are not tested: other machines may use them, or they are sticks. */
-const LEFT_ALONE: ReadonlySet<string> = new Set(['shared', 'usb']);
 
 /** Why a machine did not pass, one text for each fault; none: it passed. */
 export function testFaults({ refused, memory, disks, network }: Measures): readonly string[] {

@@ -29,6 +29,9 @@ export type Wipe = Parsed<z.output<typeof wipeForm>>;
 /** Names of disks as the order has them: they are lines of text there. */
 export const DISK_NAME = /^[!-~]([ -~]{0,126}[!-~])?$/;
 
+/** Disks that an order has to name: other machines may use them, or they are sticks. */
+export const LEFT_ALONE: ReadonlySet<string> = new Set(['shared', 'usb']);
+
 /** By what a disk is known from one report to the next. */
 export const diskId = (disk: {
   readonly serial: string;

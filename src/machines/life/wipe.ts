@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { parsed } from '../../base/foreign-json.ts';
 import { printable } from '../identity.ts';
-import { diskId, WIPE_LEVELS, type Wipe } from './wipe-order.ts';
+import { diskId, LEFT_ALONE, WIPE_LEVELS, type Wipe } from './wipe-order.ts';
 
 export const MAX_WIPE_OCTETS = 32 * 1024;
 
@@ -121,9 +121,6 @@ export function whyNotWiped(
   return wiped.length === 0 ? 'no disk was wiped' : undefined;
 }
 
-/** Disks that an order has to name: other machines may use them, or they are sticks. */
-const OTHERS: ReadonlySet<string> = new Set(['shared', 'usb']);
-
 /** What became of a machine by the report of a wipe. */
 export interface Wiped {
   readonly state: 'wiped' | 'wipe-failed' | 'taken-out';
@@ -146,7 +143,7 @@ export function wipedBy(wipe: Wipe, report: NonNullable<ReturnType<typeof readRe
   );
   const proved = [...new Set([...(wipe.proved ?? []), ...done.map(diskId)])];
   const open = report.disks
-    .filter((disk) => !OTHERS.has(disk.code) && !proved.includes(diskId(disk)))
+    .filter((disk) => !LEFT_ALONE.has(disk.code) && !proved.includes(diskId(disk)))
     .map(diskId);
   const isBad = failed !== undefined || (wipe.failed && open.length > 0);
   const state = isBad ? 'wipe-failed' : open.length > 0 ? 'taken-out' : 'wiped';

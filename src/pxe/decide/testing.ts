@@ -8,7 +8,7 @@ import { KEYS } from '../../store/keys.ts';
 import { isDiskImage } from '../assets/assets.ts';
 import type { WipeOrderAnswer, WipeReportAnswer } from '../boot.ts';
 import type { BootContext } from './boot-context.ts';
-import { orderedIn } from './wiping.ts';
+import { begins, orderedIn } from './wiping.ts';
 
 /** What a machine tests. */
 export async function testOrder(context: BootContext, id: string, peer: string): Promise<WipeOrderAnswer> {
@@ -17,18 +17,7 @@ export async function testOrder(context: BootContext, id: string, peer: string):
   const image = context.catalog.get('Image', found?.live.session.image ?? '')?.document.spec;
   if (found === undefined || test === undefined || image === undefined || isDiskImage(image))
     return 'refused';
-  const { live, member, life } = found;
-  if (!test.begun) {
-    const { byHand: _, ...rest } = life;
-    context.roster.change(member, { life: { ...rest, test: { ...test, begun: true } } });
-    context.events.record({
-      kind: 'machine.life',
-      subject: member.name,
-      session: live.session.id,
-      reason: { code: 'testing', text: 'It got the order, and begins.' },
-    });
-  }
-  await context.roster.commit([member], [live]);
+  await begins(context, found, test.begun !== true && { test: { ...test, begun: true } });
   return { text: testText(test, `/assets/${image.kernel.sha256}/kernel`) };
 }
 

@@ -53,21 +53,33 @@ function wipingIn(
 export async function wipeOrder(context: BootContext, id: string, peer: string): Promise<WipeOrderAnswer> {
   const found = wipingIn(context, id, peer);
   if (found === undefined) return 'refused';
-  const { live, member, life, wipe } = found;
-  if (!wipe.begun) {
+  const { wipe } = found;
+  await begins(context, found, wipe.begun !== true && { wipe: { ...wipe, begun: true } }, {
+    level: wipe.level,
+  });
+  return { text: orderText(wipe) };
+}
+
+/** A machine got its order. `begun`: what it has not begun before. */
+export async function begins(
+  { roster, events }: BootContext,
+  { live, member, life }: Ordered,
+  begun: false | Pick<Life, 'wipe' | 'test'>,
+  fields?: Readonly<Record<string, string>>,
+): Promise<void> {
+  if (begun) {
     // It is on, and switches itself off afterwards: nobody has to do that by hand any more.
     const { byHand: _, ...rest } = life;
-    context.roster.change(member, { life: { ...rest, wipe: { ...wipe, begun: true } } });
-    context.events.record({
+    roster.change(member, { life: { ...rest, ...begun } });
+    events.record({
       kind: 'machine.life',
       subject: member.name,
       session: live.session.id,
-      reason: { code: 'wiping', text: 'It got the order, and begins.' },
-      fields: { level: wipe.level },
+      reason: { code: life.state, text: 'It got the order, and begins.' },
+      ...(fields && { fields }),
     });
   }
-  await context.roster.commit([member], [live]);
-  return { text: orderText(wipe) };
+  await roster.commit([member], [live]);
 }
 
 /** Judges the report of a wipe, and keeps its certificate. */

@@ -6,10 +6,9 @@
  */
 import type { Clock } from '../../../base/clock.ts';
 import { duration, type Millis, parseDuration } from '../../../base/duration.ts';
-import { messageOf } from '../../../base/error-text.ts';
 import type { Fault } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
-import { apart } from '../../../base/rehearsal.ts';
+import { startRounds } from '../../../base/rounds.ts';
 import type { EventSink } from '../../../events/event.ts';
 import type { ResolvedCluster } from '../../model/resolved-cluster.ts';
 import type { ChangeOrders } from '../change-orders.ts';
@@ -56,22 +55,8 @@ export interface HealWatch {
 /** Starts the watch. */
 export function watchLost(deps: WatchDeps): HealWatch {
   const watch = new Watch(deps);
-  let isClosed = false;
-  let cancel = (): void => {};
-  const round = async (): Promise<void> => {
-    await watch.round().catch((error: unknown) => {
-      deps.log.warn({ cause: messageOf(error) }, 'lost machines could not be looked at');
-    });
-    if (!isClosed) cancel = deps.clock.after(EVERY, () => void round());
-  };
-  cancel = deps.clock.after(EVERY, () => void apart(round));
-  return {
-    lost: () => watch.lost(),
-    close() {
-      isClosed = true;
-      cancel();
-    },
-  };
+  const how = { every: EVERY, failed: 'lost machines could not be looked at' };
+  return { lost: () => watch.lost(), close: startRounds(deps, how, () => watch.round()) };
 }
 
 /** Since when a machine is silent, as this server saw it. */
