@@ -113,6 +113,10 @@ install: node_modules page ## Install command, service and units: DESTDIR=, PREF
 deb: node_modules page ## Build the Debian package into dist/
 	@scripts/deb.sh
 
+.PHONY: release
+release: ## Build the files of a release from the commit, twice, into dist/release/: KEY=FILE signs them
+	@KEY="$(KEY)" scripts/release.sh
+
 .PHONY: torture
 torture: ## Run the long tests that torture/README.md describes, for hours (root)
 	@scripts/prepare.sh torture

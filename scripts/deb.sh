@@ -4,6 +4,7 @@
 # the same package: times are those of the commit.
 #
 #   MUSTER_DEB_VERSION    the package's version, instead of the one in package.json
+#   MUSTER_RELEASE_SIGNATURE   file with the signature of its release.json, which is put into it
 #   MUSTER_DEB_COMPRESS   options of dpkg-deb for compression, instead of -Zxz
 set -eu
 umask 022
@@ -29,6 +30,10 @@ mkdir -p "$doc" "$root/usr/share/lintian/overrides" "$root/DEBIAN"
 mv "$root/usr/lib/muster/sbom.cdx.json" "$doc/"
 ln -s ../../share/doc/muster/sbom.cdx.json "$root/usr/lib/muster/sbom.cdx.json"
 "$node" scripts/package-files.ts copyright "$doc"
+"$node" scripts/package-files.ts release "$root/usr/lib/muster"
+if [ -n "${MUSTER_RELEASE_SIGNATURE:-}" ]; then
+  install -m 0644 "$MUSTER_RELEASE_SIGNATURE" "$root/usr/lib/muster/release.json.sig"
+fi
 {
   printf 'muster (%s) unstable; urgency=medium\n\n' "$version"
   printf '  * /usr/lib/muster/CHANGELOG.md lists what has changed.\n\n'

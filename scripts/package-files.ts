@@ -4,9 +4,15 @@
  *   man         manual pages
  *   sbom        sbom.cdx.json, the list of all components (CycloneDX)
  *   copyright   copyright, as Debian asks: the licences of all components
+ *   release     release.json, which says what this tree is, to be signed
+ *   provenance  provenance.intoto.json, from what the files of the directory were made (SLSA)
  */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
+import { AGENT_BUNDLE } from '../src/agent/scripts/bundle.ts';
+import { RELEASE_FILE, releaseText } from '../src/base/release.files.ts';
 import { VERSION } from '../src/base/version.ts';
 import { type Component, componentsOf, type Lock, sbom } from './components.ts';
 import { manPages } from './man-page.ts';
@@ -37,10 +43,43 @@ const copyright = (): string =>
     ),
   ].join('\n');
 
-const WRITERS: Readonly<Record<string, () => ReadonlyMap<string, string>>> = {
+const revision = (): string =>
+  execFileSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim();
+
+const sha256 = (octets: Buffer | string) => ({ sha256: createHash('sha256').update(octets).digest('hex') });
+
+/** An in-toto statement about the files of a directory (https://slsa.dev/spec/v1.0/provenance). */
+const provenance = (directory: string): string =>
+  JSON.stringify(
+    {
+      _type: 'https://in-toto.io/Statement/v1',
+      subject: fs
+        .readdirSync(directory)
+        .sort()
+        .map((name) => ({ name, digest: sha256(fs.readFileSync(path.join(directory, name))) })),
+      predicateType: 'https://slsa.dev/provenance/v1',
+      predicate: {
+        buildDefinition: {
+          buildType: 'urn:muster:scripts/release.sh',
+          externalParameters: { version: VERSION, revision: revision() },
+          resolvedDependencies: [
+            { name: 'source', digest: { gitCommit: revision() } },
+            { name: 'package-lock.json', digest: sha256(read('package-lock.json')) },
+          ],
+        },
+        runDetails: { builder: { id: 'urn:muster:make-release' } },
+      },
+    },
+    undefined,
+    2,
+  );
+
+const WRITERS: Readonly<Record<string, (directory: string) => ReadonlyMap<string, string>>> = {
   man: manPages,
   sbom: () => new Map([['sbom.cdx.json', sbom(components(), VERSION)]]),
   copyright: () => new Map([['copyright', copyright()]]),
+  release: () => new Map([[RELEASE_FILE, releaseText(revision(), AGENT_BUNDLE.digest)]]),
+  provenance: (directory) => new Map([['provenance.intoto.json', `${provenance(directory)}\n`]]),
 };
 
 const [what = '', directory = ''] = process.argv.slice(2);
@@ -50,4 +89,4 @@ if (writer === undefined || directory === '') {
   process.exit(2);
 }
 fs.mkdirSync(directory, { recursive: true });
-for (const [file, text] of writer()) fs.writeFileSync(path.join(directory, file), text);
+for (const [file, text] of writer(directory)) fs.writeFileSync(path.join(directory, file), text);

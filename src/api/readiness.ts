@@ -24,6 +24,8 @@ export interface ReadinessFacts {
   readonly lifeFault?: string | undefined;
   /** The hosts that share the store; undefined when it is not shared. */
   readonly hosts?: Readiness['checks'][number] | undefined;
+  /** Why the release of this server counts as not signed. */
+  readonly releaseFault?: string | undefined;
   /** What is wrong with the boot addresses. */
   readonly addressFaults?: readonly string[];
   /** Why the host's clock is in doubt; undefined while it is proved. */
@@ -67,6 +69,9 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
       ...(agentsFault === undefined ? [] : [{ name: "agents' listener", ok: false, detail: agentsFault }]),
       ...(facts.hosts === undefined ? [] : [facts.hosts]),
       ...(facts.addressFaults ?? []).map((detail) => ({ name: 'boot address', ok: false, detail })),
+      ...(facts.releaseFault === undefined
+        ? []
+        : [{ name: 'release', ok: false, detail: facts.releaseFault }]),
       ...(facts.clockDoubt === undefined ? [] : [{ name: 'clock', ok: false, detail: facts.clockDoubt }]),
       ...facts.faults.map(({ code, message }) => ({ name: code, ok: false, detail: message })),
     ],

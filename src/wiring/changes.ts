@@ -138,7 +138,7 @@ export async function openClusterChanges(
   const { trustChanged, ticketKeys } = agents;
   const own = ownRotation({ pki, trustChanged, ticketKeys, agents: agentsNow });
   const builds = createBuilds({
-    ...{ roster, clusters, bundle: AGENT_BUNDLE },
+    ...{ roster, clusters, bundle: AGENT_BUNDLE, unsigned: outside.releaseFault },
     get changes() {
       return changes;
     },

@@ -62,6 +62,8 @@ export interface Outside {
     own: Parameters<typeof startSealer>[0],
     closing: AsyncDisposableStack,
   ) => Promise<Vault>;
+  /** Why the release of this tree counts as not signed; running machines do not get its agent. */
+  readonly releaseFault: string | undefined;
   /** The sockets that the process inherited. */
   readonly sockets: readonly InheritedSocket[];
   readonly openDatagrams: typeof openDatagrams;

@@ -57,6 +57,7 @@ export function daemonOf(
         lifeFault: life.detail,
         hosts: checkHosts(outside.hosts),
         addressFaults: held.faults(),
+        releaseFault: outside.releaseFault,
         clockDoubt: clock.doubt()?.text,
         faults: [...networks.faults(), ...catalog.faults()],
       }),

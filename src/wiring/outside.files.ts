@@ -1,9 +1,12 @@
 /** What the server uses of its host: files, sockets, interfaces, and the clusters' own servers. */
 import os from 'node:os';
+import { AGENT_BUNDLE } from '../agent/scripts/bundle.ts';
 import { inheritedSockets } from '../base/inherited.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import { openDatagrams } from '../base/open-datagrams.socket.ts';
+import { projectRoot } from '../base/paths.ts';
 import { createPost } from '../base/post.socket.ts';
+import { releaseFault } from '../base/release.files.ts';
 import { VERSION } from '../base/version.ts';
 import { openIpmi } from '../bmc/ipmi/client.socket.ts';
 import { openRedfish } from '../bmc/redfish/client.socket.ts';
@@ -25,7 +28,10 @@ import { openSqliteStore } from '../store/sqlite.files.ts';
 import { emptySockets, guardedDatagrams, guardRequests, type RecentDatagrams } from './acting.socket.ts';
 import type { Outside } from './common.ts';
 
-export const ofThisHost = ({ localWebhooks }: Pick<ServeOptions, 'localWebhooks'>): Outside => ({
+export const ofThisHost = ({
+  localWebhooks,
+  releaseKey,
+}: Pick<ServeOptions, 'localWebhooks' | 'releaseKey'>): Outside => ({
   hosts: {
     ...{ shared: false, sharedAs: undefined, takeOver: () => undefined, loaded: () => {} },
     list: () => [],
@@ -44,6 +50,7 @@ export const ofThisHost = ({ localWebhooks }: Pick<ServeOptions, 'localWebhooks'
     await vault.keys();
     return vault;
   },
+  releaseFault: releaseFault(projectRoot(), releaseKey, AGENT_BUNDLE.digest),
   sockets: inheritedSockets(process.env, process.pid),
   openDatagrams,
   addresses: hostAddresses,
@@ -73,7 +80,7 @@ interface Siblings {
 
 /** As {@link ofThisHost}, with a store that several hosts share, if there is one. */
 export function amongHosts(
-  options: Pick<ServeOptions, 'localWebhooks' | 'etcd' | 'hostName' | 'bootAddresses'>,
+  options: Pick<ServeOptions, 'localWebhooks' | 'releaseKey' | 'etcd' | 'hostName' | 'bootAddresses'>,
   { signal, standsBy, handOver, stop }: Siblings,
 ): Outside {
   const outside = ofThisHost(options);

@@ -141,7 +141,7 @@ export async function open(
       ({ pki, given, secretUsers: users } = parts);
       const clusters = followClusters(parts.catalog, parts.memberships);
       builds = createBuilds({
-        ...{ roster: parts.roster, clusters },
+        ...{ roster: parts.roster, clusters, unsigned: undefined },
         get bundle() {
           return state.bundle;
         },

@@ -10,6 +10,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { AGENT_BUNDLE } from '../../src/agent/scripts/bundle.ts';
+import { releaseFault } from '../../src/base/release.files.ts';
 import { VERSION } from '../../src/base/version.ts';
 import { underSystemd } from './under-systemd.ts';
 
@@ -21,14 +23,30 @@ let everything = '';
 let judged: Promise<{ stdout: string }>;
 let oldDeb: string;
 
+const KEY = path.join(dir, 'release.pem');
+const PUBLIC = path.join(dir, 'release.pub');
+const STATEMENT = path.join(dir, 'statement');
+
+const openssl = (...words: string[]) => execFileSync('openssl', words, { stdio: 'pipe', encoding: 'utf8' });
+
 /** Builds the package with this version; quickly rather than small. */
 async function build(version: string): Promise<string> {
-  const env = { ...process.env, MUSTER_DEB_VERSION: version, MUSTER_DEB_COMPRESS: '-Zgzip -z1' };
+  const env = {
+    ...process.env,
+    MUSTER_DEB_VERSION: version,
+    MUSTER_DEB_COMPRESS: '-Zgzip -z1',
+    MUSTER_RELEASE_SIGNATURE: path.join(STATEMENT, 'release.json.sig'),
+  };
   const { stdout } = await run('scripts/deb.sh', [dir], { env });
   return stdout.trim();
 }
 
 beforeAll(async () => {
+  openssl('genpkey', '-algorithm', 'ed25519', '-out', KEY);
+  openssl('pkey', '-in', KEY, '-pubout', '-out', PUBLIC);
+  await run(process.execPath, ['scripts/package-files.ts', 'release', STATEMENT]);
+  const statement = path.join(STATEMENT, 'release.json');
+  openssl('pkeyutl', '-sign', '-rawin', '-inkey', KEY, '-in', statement, '-out', `${statement}.sig`);
   oldDeb = await build(VERSION);
   // lintian reads all of Node's machine code, which takes longer than all else here.
   judged = run('lintian', ['--allow-root', '--fail-on', 'warning', oldDeb]);
@@ -110,5 +128,47 @@ describe('what the package contains', () => {
     expect(bundled.length).toBeGreaterThan(50);
     const listed = new Set(components.map(({ name }) => name));
     expect(bundled.filter((name) => !listed.has(name))).toEqual([]);
+  });
+});
+
+describe('the files of a release', () => {
+  const files = path.join(dir, 'release');
+  beforeAll(() => run('scripts/release-files.sh', [oldDeb, files], { env: { ...process.env, KEY } }));
+
+  it('are named with their hashes in one list, which openssl verifies with the public key', () => {
+    const verify = ['pkeyutl', '-verify', '-pubin', '-inkey', PUBLIC, '-rawin'];
+    const list = path.join(files, 'SHA256SUMS');
+    expect(openssl(...verify, '-in', list, '-sigfile', `${list}.sig`)).toMatch(/Verified Successfully/);
+    const checked = execFileSync('sha256sum', ['--check', '--strict', 'SHA256SUMS'], {
+      cwd: files,
+      encoding: 'utf8',
+    });
+    const names = fs.readdirSync(files).filter((name) => !name.startsWith('SHA256SUMS'));
+    expect(checked.trim().split('\n').sort()).toEqual(names.sort().map((name) => `${name}: OK`));
+    expect(names).toEqual([
+      'Containerfile',
+      `muster-${VERSION}.tar.gz`,
+      `muster_${VERSION}_amd64.deb`,
+      'provenance.intoto.json',
+      'sbom.cdx.json',
+    ]);
+  });
+
+  it('say of which commit they were made', () => {
+    const head = execFileSync('git', ['rev-parse', 'HEAD'], { encoding: 'utf8' }).trim();
+    const { subject, predicate } = JSON.parse(
+      fs.readFileSync(path.join(files, 'provenance.intoto.json'), 'utf8'),
+    );
+    expect(predicate.buildDefinition.externalParameters).toEqual({ version: VERSION, revision: head });
+    const deb = subject.find(({ name }: { name: string }) => name.endsWith('.deb'));
+    expect(deb.digest.sha256).toBe(createHash('sha256').update(fs.readFileSync(oldDeb)).digest('hex'));
+  });
+
+  it('the package carries the signature for its agent, and one for another key does not count', () => {
+    const root = path.join(dir, 'signed');
+    execFileSync('dpkg-deb', ['-x', oldDeb, root]);
+    const lib = path.join(root, 'usr/lib/muster');
+    expect(releaseFault(lib, PUBLIC, AGENT_BUNDLE.digest)).toBeUndefined();
+    expect(releaseFault(lib, PUBLIC, 'another')).toMatch(/another agent/);
   });
 });

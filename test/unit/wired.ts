@@ -53,6 +53,7 @@ export function wired(given: Wished) {
     },
     openStore: async () => store,
     holdAddresses: () => ({ settled: Promise.resolve(), faults: () => [], close: async () => {} }),
+    releaseFault: undefined,
     startVault: async () => vault,
     sockets: addresses.map((one) => ({ fd: -1, name: `dhcp-${one.interface}` })),
     openDatagrams: () => ({ datagrams: nodeDatagrams, kernel: undefined }),
@@ -105,6 +106,7 @@ export function wired(given: Wished) {
     auditBytes: 2 ** 28,
     standby: [],
     backupCommands: '',
+    releaseKey: undefined,
     ...set,
   };
   return { options, common, clock, store, vault, closing, servers };

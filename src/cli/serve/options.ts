@@ -77,6 +77,8 @@ export interface ServeOptions {
   readonly standby: readonly string[];
   /** Directory of the programs that bring copies of snapshots elsewhere. */
   readonly backupCommands: string;
+  /** A file with the public key of the releases whose agents running machines may get. */
+  readonly releaseKey: string | undefined;
 }
 
 /**
@@ -274,6 +276,13 @@ export const SERVE_SETTINGS = {
     fallback: '',
     repeatable: true,
   },
+  releaseKey: {
+    flag: '--release-key <file>',
+    env: 'MUSTER_RELEASE_KEY',
+    about:
+      'file with the public key (PEM, Ed25519) of the releases whose agents running machines may get; else any (docs/install.md)',
+    fallback: '',
+  },
   backupCommands: {
     flag: '--backup-commands <dir>',
     env: 'MUSTER_BACKUP_COMMANDS',
@@ -371,6 +380,7 @@ export function serveOptions(
     logLevel: level.value as LogLevel,
     auditBytes: Number(audit.value) * 1024 * 1024,
     standby: standbyOf(values('standby')),
+    releaseKey: one('releaseKey').value,
     backupCommands: one('backupCommands').value ?? SERVE_SETTINGS.backupCommands.fallback,
   };
 }

@@ -46,6 +46,8 @@ interface BuildsDeps {
   readonly roster: Pick<Roster, 'get'>;
   readonly clusters: Pick<ResolvedClusters, 'get' | 'clusterOf'>;
   readonly bundle: AgentBundle;
+  /** Why its release counts as not signed; undefined: it is, or nobody asks for it. */
+  readonly unsigned: string | undefined;
 }
 
 /** Makes the part that offers agents to machines; it keeps nothing itself. */
@@ -128,14 +130,16 @@ class Builds implements ClusterAgents {
 
   /** What is ordered for the agent of this Muster; a pause counts for any agent. */
   #ordered(cluster: string): Ordered {
+    const { unsigned } = this.#deps;
     const { digest } = this.#deps.bundle;
     const record = this.#deps.changes.record(agentsScope(cluster));
     const order = agentsOrder.safeParse(record?.order).data;
     const paused = record?.paused !== undefined && record.ended === undefined;
     if (!record || order?.digest !== digest)
-      return { digest, attempt: 1, paused, state: 'none', without: [] };
+      return { digest, attempt: 1, paused, unsigned, state: 'none', without: [] };
     return {
       ...order,
+      unsigned,
       paused: paused || record.route === 'back',
       state: record.ended ? 'ended' : 'under way',
       without: record.without,
@@ -149,8 +153,9 @@ class Builds implements ClusterAgents {
       if (asking) return turnOf(asking, agents, this.#ordered(cluster));
     } else if (this.#deps.clusters.clusterOf(machine) !== undefined) return INCOMPLETE;
     // A machine outside of clusters carries nothing, and waits for nobody.
-    const { digest } = this.#deps.bundle;
-    return agentTurn(this.#agent(machine, true), [], { digest, attempt: 1, paused: false });
+    const { bundle, unsigned } = this.#deps;
+    const wanted = { digest: bundle.digest, attempt: 1, paused: false, unsigned };
+    return agentTurn(this.#agent(machine, true), [], wanted);
   }
 
   #agent(name: string, carries: boolean): MachineAgent {

@@ -13,6 +13,8 @@ export interface Wanted {
   readonly first?: string | undefined;
   /** No machine takes it until an operator resumes. */
   readonly paused: boolean;
+  /** Why its release counts as not signed; absent: it is, or nobody asks for it. */
+  readonly unsigned?: string | undefined;
 }
 
 /** What is known of a machine's agent. */
@@ -29,6 +31,7 @@ export const AGENT_STATES = {
   current: 'It runs the agent of this version of Muster.',
   'at-boot': 'It has not reported which agent it runs; it gets the new one when it boots.',
   refused: 'It did not keep the new agent and runs the old one.',
+  unsigned: 'Its release is not signed with the key of `--release-key`.',
   paused: 'An operator paused the upgrade of agents, or took it back.',
   stopped: 'Another machine did not keep the new agent, so no more machines get it.',
   waits: 'A control plane takes the new agent first, and has not reported with it yet.',
@@ -78,6 +81,7 @@ export function agentTurn(asking: MachineAgent, agents: readonly MachineAgent[],
   if (asking.build === wanted.digest) return turn('current');
   if (asking.build === undefined) return turn('at-boot');
   if (hasRefused(asking, wanted)) return turn('refused', ` ${asking.refused!.text}`);
+  if (wanted.unsigned !== undefined) return turn('unsigned', ` ${wanted.unsigned}`);
   if (wanted.paused) return turn('paused');
   const stopper = stops(agents, wanted);
   if (stopper) return turn('stopped', ` It is ${stopper.name}.`);

@@ -52,6 +52,15 @@ test('a control plane is chosen first, and all others wait until it reports with
   expect(agentTurn(done, [cp2, w1], begun).state).toBe('current');
 });
 
+test('no running machine takes an agent whose release is not signed, and each says why', () => {
+  const unsigned = { ...WANTED, unsigned: 'There is no signature.' };
+  expect(agentTurn(machine('cp1'), [], unsigned)).toEqual({
+    state: 'unsigned',
+    text: 'Its release is not signed with the key of `--release-key`. There is no signature.',
+  });
+  expect(agentTurn(machine('cp1', { build: NEW.digest }), [], unsigned).state).toBe('current');
+});
+
 test('a machine that did not keep the agent stops the others, until another attempt', () => {
   const begun = { ...WANTED, first: 'cp1' };
   const cp1 = machine('cp1', refused());
@@ -141,6 +150,7 @@ class World {
       roster: roster as unknown as Roster,
       clusters,
       bundle: NEW,
+      unsigned: undefined,
       get changes() {
         return world.changes;
       },
