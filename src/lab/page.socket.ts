@@ -23,6 +23,16 @@ export interface HostPage {
 }
 
 /**
+ * Reads the value of `--page`.
+ *
+ * @throws {MusterError} E_USAGE
+ */
+export function pagePort(text: string): number {
+  if (/^[0-9]{1,5}$/.test(text) && Number(text) < 65536) return Number(text);
+  throw new MusterError('E_USAGE', `--page "${text}" is not a port`);
+}
+
+/**
  * Opens the socket for the page on the host. Called outside the namespace; returns the environment
  * for {@link inheritedPage} inside.
  *

@@ -145,3 +145,13 @@ export async function must(...words: string[]): Promise<string> {
     throw new MusterError('E_LAB_TOOL', `${words.join(' ')}: exit code ${code}: ${(err || out).trim()}`);
   return out;
 }
+
+/** Waits until the signal aborts, and keeps the process alive meanwhile. */
+export async function untilAborted(signal: AbortSignal): Promise<void> {
+  const alive = setInterval(() => {}, 60_000);
+  await new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  clearInterval(alive);
+}

@@ -22,7 +22,7 @@ import { type BootHost, startBootHost } from './muster.files.ts';
 import { hostProcess } from './namespace.files.ts';
 import { type HostPage, passOn } from './page.socket.ts';
 import { play } from './play.files.ts';
-import type { Running } from './process.files.ts';
+import { type Running, untilAborted } from './process.files.ts';
 import { openRack, type Rack } from './rack.files.ts';
 import { type LabResult, resultOf, resultText, stepLine } from './report.ts';
 import { bootNic, diskOf, readScenario, type Scenario } from './scenario.ts';
@@ -278,13 +278,7 @@ async function untilInterrupted(
   options.say(
     `kept: logs in ${directory}; look around with\n  nsenter --all --target ${target} ${muster} get machines\n${page ?? ''}Ctrl-C ends it\n`,
   );
-  // The timer keeps the process alive while it waits.
-  const alive = setInterval(() => {}, 60_000);
-  await new Promise<void>((resolve) => {
-    if (options.signal.aborted) resolve();
-    else options.signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-  clearInterval(alive);
+  await untilAborted(options.signal);
 }
 
 /** Machines of which the scenario expects that their disks were not written to. */

@@ -1,4 +1,4 @@
-/** `muster sim storm`, as an operator runs it. */
+/** `muster sim storm` and `muster sim run`, as an operator runs them. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,18 +11,23 @@ afterAll(() => rmSync(home, { recursive: true, force: true }));
 
 const MACHINES = 40;
 
+/** The output of `muster sim`. */
+const sim = (words: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string> =>
+  new Promise((done, fail) =>
+    execFile(
+      resolve('bin/muster'),
+      ['sim', ...words],
+      { env: { ...process.env, ...env }, timeout: 250_000 },
+      (error, stdout, stderr) => (error ? fail(new Error(`${error.message}\n${stderr}`)) : done(stdout)),
+    ),
+  );
+
 test.each(['1', '0'])(
   'forty machines with all kinds of firmware get their configuration and certificate; MUSTER_NATIVE=%s',
   async (native) => {
     const plot = join(home, `${native}.svg`);
-    const words = ['sim', 'storm', '--machines', String(MACHINES), '--json', '--plot', plot];
-    const env = { ...process.env, MUSTER_NATIVE: native };
-    const output = await new Promise<string>((done, fail) =>
-      execFile(resolve('bin/muster'), words, { env, timeout: 100_000 }, (error, stdout, stderr) =>
-        error ? fail(new Error(`${error.message}\n${stderr}`)) : done(stdout),
-      ),
-    );
-    const figures = JSON.parse(output) as StormFigures;
+    const words = ['storm', '--machines', String(MACHINES), '--json', '--plot', plot];
+    const figures = JSON.parse(await sim(words, { MUSTER_NATIVE: native })) as StormFigures;
     expect(figures.firmware).toEqual({ uefi: 20, bios: 8, 'uefi-4011': 4, 'uefi-http': 4, ipxe: 4 });
     expect(figures).toMatchObject({ lost: 0, faults: [] });
     for (const stage of ['address', 'script', 'system', 'configuration', 'ticket'] as const)
@@ -42,3 +47,13 @@ test.each(['1', '0'])(
     expect(readFileSync(plot, 'utf8')).toContain('>ticket</text>');
   },
 );
+
+test('a simulated cluster is founded, its machines are ready, and one without a document waits', async () => {
+  const [head, ...rows] = (await sim(['run', '--machines', '5'])).trim().split('\n');
+  expect(head).toMatch(/^NAME +CONDITION/);
+  expect(rows.map((row) => row.split(/ +/).slice(0, 2)).sort()).toEqual([
+    ...['cp1', 'cp2', 'cp3'].map((name) => [name, 'ready']),
+    ['m-02005c000005', 'unknown'],
+    ...['worker-1', 'worker-2'].map((name) => [name, 'ready']),
+  ]);
+});

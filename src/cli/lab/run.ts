@@ -2,7 +2,7 @@
 import { MusterError } from '../../base/errors.ts';
 import { projectRoot } from '../../base/paths.ts';
 import { enterNamespace, insideNamespace } from '../../lab/namespace.files.ts';
-import { inheritedPage, openPage } from '../../lab/page.socket.ts';
+import { inheritedPage, openPage, pagePort } from '../../lab/page.socket.ts';
 import { loadScenario, prepareImages, runScenario, settingsOf } from '../../lab/run.files.ts';
 import { EXIT, type Io } from '../io.ts';
 
@@ -24,8 +24,7 @@ export async function run(file: string, options: LabRunOptions, io: Io): Promise
   const scenario = await loadScenario(file);
   if (options.parallel !== undefined && !/^[1-9][0-9]?$/.test(options.parallel))
     throw new MusterError('E_USAGE', `--parallel "${options.parallel}" is not a number from 1 to 99`);
-  if (options.page !== undefined && !(/^[0-9]{1,5}$/.test(options.page) && Number(options.page) < 65536))
-    throw new MusterError('E_USAGE', `--page "${options.page}" is not a port`);
+  const port = options.page === undefined ? undefined : pagePort(options.page);
   const common = {
     project: projectRoot(),
     imageCache: options.imageCache,
@@ -34,7 +33,7 @@ export async function run(file: string, options: LabRunOptions, io: Io): Promise
     signal: io.signal,
   };
   if (!insideNamespace()) {
-    const page = options.page === undefined ? {} : await openPage(Number(options.page));
+    const page = port === undefined ? {} : await openPage(port);
     enterNamespace({ ...settingsOf(await prepareImages(scenario, common)), ...page });
   }
   const result = await runScenario(scenario, {

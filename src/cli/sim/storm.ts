@@ -18,7 +18,7 @@ export interface StormOptions {
 }
 
 /** Fewer are not a cluster: it has three control planes. */
-const LEAST = 3;
+export const LEAST = 3;
 
 /**
  * The exit code is 0 only if every machine got its configuration and its certificate. Outside a
@@ -42,7 +42,8 @@ export async function storm(options: StormOptions, io: Io): Promise<number> {
   return figures.lost === 0 && figures.faults.length === 0 ? EXIT.ok : EXIT.failure;
 }
 
-function numberOf(flag: string, text: string, from: number, to: number): number {
+/** @throws {MusterError} E_USAGE when the text is not a number from `from` to `to`. */
+export function numberOf(flag: string, text: string, from: number, to: number): number {
   const number = Number(text);
   if (/^[0-9]{1,6}$/.test(text) && number >= from && number <= to) return number;
   throw new MusterError('E_USAGE', `${flag} "${text}" is not a number from ${from} to ${to}`);

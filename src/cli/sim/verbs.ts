@@ -1,6 +1,7 @@
-/** Registers `muster sim storm`. */
+/** Registers `muster sim run` and `muster sim storm`. */
 import type { Register } from '../register.ts';
 import { withExamples } from '../register.ts';
+import type { ShowOptions } from './run.ts';
 import type { StormOptions } from './storm.ts';
 
 export const registerSim: Register = (program, io, finish) => {
@@ -10,6 +11,23 @@ export const registerSim: Register = (program, io, finish) => {
     .description(
       'Simulated machines: their packets, requests and keys are real, their kernels and disks are not. They cost little, so that thousands run on one host.',
     );
+  const run = sim
+    .command('run')
+    .summary('a whole cluster of simulated machines to look at')
+    .description(
+      'Starts the real `muster serve` in its own network namespace and boots simulated machines from it: three control planes that found a cluster, workers, and one machine without a document, which waits to be accepted. Nothing is installed, and nothing outside the namespace is touched. Everything is there in some 20 seconds, and gone when it ends.',
+    )
+    .option('--machines <count>', 'how many (default: 12)')
+    .option(
+      '--page <port>',
+      "serve the page to this host's browsers on this port of 127.0.0.1, print a one-time link, and run until Ctrl-C; 0: any port",
+    )
+    .action(async (options: ShowOptions) => finish(await (await import('./run.ts')).run(options, io)));
+  withExamples(
+    run,
+    ['muster sim run --page 8444', 'see all of Muster in a browser, without machines'],
+    ['muster sim run --machines 30', 'boot thirty machines, print the table of them, and end'],
+  );
   const storm = sim
     .command('storm')
     .summary('power many machines on at once')

@@ -25,7 +25,7 @@ export interface StormRun {
 }
 
 /** Writes a file of {@link LOADER_BYTES} for each loader that Muster knows. */
-function writeLoaders(directory: string): void {
+export function writeLoaders(directory: string): void {
   mkdirSync(directory, { recursive: true });
   const octets = Buffer.alloc(LOADER_BYTES, 'a loader that no machine runs\n');
   for (const name of loaderNames()) writeFileSync(join(directory, name), octets);
