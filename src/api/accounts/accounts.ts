@@ -164,6 +164,27 @@ export class Accounts {
   }
 
   /**
+   * Sets another password for the operator who knows the present one, and begins a session; all
+   * other sessions of this operator end. Passkeys stay, because only the password adds them, and an
+   * open invitation stays, because it is an administrator's.
+   *
+   * @throws {MusterError} as {@link confirm}; E_USAGE for a password that is too short
+   */
+  async changePassword(name: string, password: string, next: string, address: string): Promise<LoggedIn> {
+    await this.confirm(name, password, address);
+    const hash = await this.#passwords.hash(next, this.#asker(address));
+    await this.operators.setPassword(name, hash, { invited: 'still' });
+    await this.sessions.endAll(name, 'password');
+    return this.#begin(name);
+  }
+
+  /** The id of the session that a request carries; undefined: none. */
+  sessionOf(credentials: Pick<Credentials, 'cookie' | 'authorization'>): string | undefined {
+    const text = bearerIn(credentials.authorization) ?? sessionIn(credentials.cookie);
+    return text === undefined ? undefined : this.sessions.idOf(text);
+  }
+
+  /**
    * Begins a session of the user that `work` finds, at the identity provider or by a passkey;
    * undefined while the person has not logged in there.
    *

@@ -230,10 +230,14 @@ export class Operators {
     return found?.invitation?.first && this.list().some(({ password }) => password) ? undefined : found;
   }
 
-  /** Sets a password; an invitation that was open has ended. */
-  async setPassword(name: string, password: PasswordHash): Promise<void> {
-    const { invitation: _ended, ...operator } = this.#known(name);
-    await this.#write({ ...operator, password });
+  /** Sets a password; an invitation that was open has ended, or is open `still`. */
+  async setPassword(
+    name: string,
+    password: PasswordHash,
+    { invited }: { readonly invited: 'still' | 'ended' } = { invited: 'ended' },
+  ): Promise<void> {
+    const { invitation, ...operator } = this.#known(name);
+    await this.#write({ ...operator, password, ...(invited === 'still' && invitation && { invitation }) });
   }
 
   /**

@@ -212,6 +212,11 @@ export class Sessions {
     return view;
   }
 
+  /** What people call the session with this text by. */
+  idOf(text: string): string {
+    return idOf(hashOf(text));
+  }
+
   /** Ends all sessions of an operator. */
   async endAll(operator: string, why: Ending): Promise<void> {
     for (const [key, session] of [...this.#sessions])

@@ -14,6 +14,7 @@ import type { SessionView } from '../accounts/sessions.ts';
 import type { Actions } from '../actions.ts';
 import { client, grants, loggedIn, password } from '../contract/accounts.ts';
 import { listOf, type Parsed, part, time } from '../contract/contract.ts';
+import type { ApiRequest } from '../handler.ts';
 import { partOf } from '../listing.ts';
 import { operation, reply } from '../operation.ts';
 import { timestamp } from '../times.ts';
@@ -64,6 +65,11 @@ const session = z.strictObject({
 });
 
 export type ShownSession = Parsed<z.output<typeof session>>;
+
+const ownSession = session.omit({ operator: true }).extend({
+  here: z.boolean().meta({ description: 'The request was sent in this session.' }),
+});
+
 const orders = z.array(z.unknown()).meta({ description: 'A list of grants.' });
 
 const operatorView = ({ name, grants, createdAt, password, invitation }: Operator) => ({
@@ -85,6 +91,16 @@ const sessionView = ({ id, operator, begun, idle }: SessionView, now: Millis) =>
   begun: timestamp(begun),
   used: timestamp((now - idle) as Millis),
 });
+
+/**
+ * The name of a person who is logged in. A token of the person must not change how he logs in.
+ *
+ * @throws {MusterError} E_FORBIDDEN
+ */
+function person({ principal }: Pick<ApiRequest, 'principal'>): string {
+  if (principal?.by === 'session') return principal.name;
+  throw new MusterError('E_FORBIDDEN', 'only a person who is logged in has sessions and a password');
+}
 
 const LONGEST_TOKEN = duration('366d');
 
@@ -154,6 +170,60 @@ export const OPERATORS = [
         throw nobody?.() ?? new MusterError('E_UNAUTHENTICATED', 'nobody is logged in');
       const { name, by, grants } = principal;
       return { name, by, grants };
+    },
+  ),
+  operation(
+    'PUT /v1/whoami/password',
+    {
+      access: 'own',
+      takes: 'role',
+      summary: 'Sets another password for the operator who asks; all other sessions of his end.',
+      body: z.strictObject({
+        password: password.meta({ description: 'The present one.' }),
+        next: password.meta({ description: 'The one from now on.' }),
+        client,
+      }),
+      answer: loggedIn,
+    },
+    async (asked, deps: LogInDeps) => {
+      const name = person(asked);
+      const { password, next, client } = asked.body;
+      const done = await attempt(asked, deps, { as: name, by: 'password' }, () =>
+        deps.accounts.changePassword(name, password, next, asked.address ?? ''),
+      );
+      return loggedInAs(done, client, deps.clock.now());
+    },
+  ),
+  operation(
+    'GET /v1/whoami/sessions',
+    {
+      access: 'own',
+      summary: 'Lists the sessions of the person who asks.',
+      query: z.strictObject(part),
+      answer: listOf('OwnSessionList', ownSession),
+    },
+    (asked, { accounts, clock }: Pick<Deps, 'accounts' | 'clock'>) => {
+      const [name, here] = [person(asked), accounts.sessionOf(asked.headers)];
+      const items = accounts.sessions
+        .list()
+        .filter(({ operator }) => operator === name)
+        .map((one) => {
+          const { operator: _, ...view } = sessionView(one, clock.now());
+          return { ...view, here: one.id === here };
+        });
+      return { kind: 'OwnSessionList' as const, ...partOf(asked.query, items, ({ id }) => id) };
+    },
+  ),
+  operation(
+    'DELETE /v1/whoami/sessions/:id',
+    { access: 'own', takes: 'role', summary: 'Ends a session of the person who asks.', answer: session },
+    async (asked, { accounts, clock }: Pick<Deps, 'accounts' | 'clock'>) => {
+      const name = person(asked);
+      const { id } = asked.params;
+      // Whether somebody else has such a session is not said.
+      if (!accounts.sessions.list().some((one) => one.id === id && one.operator === name))
+        throw new MusterError('E_NOT_FOUND', `you have no session "${id}"`);
+      return sessionView(await accounts.sessions.endById(id), clock.now());
     },
   ),
   operation(

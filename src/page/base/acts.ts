@@ -41,7 +41,7 @@ export const commandOf = (
 ): string =>
   [
     'muster',
-    ...words,
+    ...words.filter((word) => word !== '').map(quoted),
     ...Object.entries(options).flatMap(([flag, value]) =>
       value === '' || value === false ? [] : value === true ? [flag] : [flag, quoted(value)],
     ),

@@ -23,6 +23,9 @@ export async function learnWho(): Promise<void> {
   }
 }
 
+/** Whether an order asked for a log-in of the last minutes, which a dialog takes. */
+export const proving = signal(false);
+
 export async function logIn(operator: string, password: string): Promise<void> {
   await ask('POST /v1/login', { body: { operator, password, client: 'page' } });
   await learnWho();

@@ -2,10 +2,13 @@
 import { useState } from 'preact/hooks';
 import type { Body } from '../../api/operations.ts';
 import { commandOf } from '../base/acts.ts';
-import { ask } from '../base/http.ts';
+import { ask, part, request } from '../base/http.ts';
+import { saveFile } from '../base/save.ts';
 import { may } from '../base/session.ts';
 import { allRows, changed } from '../fleet/machines.ts';
+import { CommandLine } from '../parts/command-line.tsx';
 import { Choice, TextField } from '../parts/field.tsx';
+import { NotYours } from '../parts/not-yours.tsx';
 import { Order } from '../parts/order.tsx';
 import { BeginChange } from './begin-change.tsx';
 
@@ -14,6 +17,12 @@ interface ClusterProps {
   readonly done: () => void;
 }
 
+/** What the buttons say, for those who may not press them. */
+const ORDERS = [
+  ['operate', 'Add a machine'],
+  ['administer', 'Upgrade', 'Roll', 'Remove a machine', 'Kubeconfig'],
+] as const;
+
 export function ClusterOrders({ cluster, version, done }: ClusterProps & { readonly version: string }) {
   return (
     <div class="line push">
@@ -21,6 +30,8 @@ export function ClusterOrders({ cluster, version, done }: ClusterProps & { reado
       {may('administer', cluster) && <Roll cluster={cluster} />}
       {may('operate', cluster) && <AddMachines cluster={cluster} done={done} />}
       {may('administer', cluster) && <RemoveMachines cluster={cluster} done={done} />}
+      {may('administer', cluster) && <Kubeconfig cluster={cluster} />}
+      <NotYours cluster={cluster} orders={ORDERS} />
     </div>
   );
 }
@@ -79,6 +90,27 @@ function Roll({ cluster }: { readonly cluster: string }) {
         Also outside of the maintenance windows
       </label>
     </BeginChange>
+  );
+}
+
+function Kubeconfig({ cluster }: { readonly cluster: string }) {
+  return (
+    <Order
+      label="Kubeconfig"
+      title={`Kubeconfig for ${cluster}`}
+      command={commandOf(['kubeconfig', cluster])}
+      give={async () => {
+        const answer = await request('POST', `/v1/clusters/${part(cluster)}/kubeconfig`, { json: {} });
+        saveFile(`${cluster}.kubeconfig`, await answer.text(), 'application/yaml');
+      }}
+    >
+      <p>
+        It has a new certificate in your name, with which you are an administrator of the cluster for 12
+        hours; nobody can end it before. The file is secret. Point kubectl at it:
+      </p>
+      <CommandLine text={`export KUBECONFIG=$PWD/${cluster}.kubeconfig`} />
+      <p class="dim">The event cluster.kubeconfig notes who made it and until when it counts.</p>
+    </Order>
   );
 }
 

@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { actFor, splitCommands } from '../base/acts.ts';
 import { Problem } from '../base/http.ts';
 import { place } from '../base/place.ts';
-import { maySomewhere } from '../base/session.ts';
+import { maySomewhere, proving } from '../base/session.ts';
 import { Link } from './badge.tsx';
 
 /** Shows why a request failed, all faults, and what to do. */
@@ -32,7 +32,13 @@ export function ProblemNote({ error }: { readonly error: unknown }) {
           ))}
         </ul>
       )}
-      {problem?.fix && <p class="dim">{commands(problem.fix)}</p>}
+      {problem?.code === 'E_PROOF' ? (
+        <button type="button" onClick={() => (proving.value = true)}>
+          Log in again
+        </button>
+      ) : (
+        problem?.fix && <p class="dim">{commands(problem.fix)}</p>
+      )}
     </div>
   );
 }

@@ -5,6 +5,7 @@ import { coalesce } from '../base/clock.ts';
 import { ask } from '../base/http.ts';
 import { gap, onEvent } from '../base/live.ts';
 import { place, setQuery } from '../base/place.ts';
+import { saveFile } from '../base/save.ts';
 import { count } from '../base/times.ts';
 import { EventRows, textOf } from '../parts/event-list.tsx';
 import { Choice, TextField } from '../parts/field.tsx';
@@ -111,11 +112,7 @@ function useEvents(following: boolean) {
 function Export({ name, items }: { readonly name: string; readonly items: readonly object[] }) {
   const save = (): void => {
     const text = items.map((one) => `${JSON.stringify(one)}\n`).join('');
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob([text], { type: 'application/jsonl' }));
-    link.download = `muster-${name}.jsonl`;
-    link.click();
-    URL.revokeObjectURL(link.href);
+    saveFile(`muster-${name}.jsonl`, text, 'application/jsonl');
   };
   return (
     <button type="button" disabled={items.length === 0} onClick={save}>

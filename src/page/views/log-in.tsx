@@ -3,7 +3,8 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Answer } from '../../api/operations.ts';
 import { ask, whyLoggedOut } from '../base/http.ts';
 import { canUsePasskeys, logInWithPasskey } from '../base/passkeys.ts';
-import { learnWho, logIn, redeem } from '../base/session.ts';
+import { learnWho, logIn, proving, redeem, who } from '../base/session.ts';
+import { Dialog } from '../parts/dialog.tsx';
 import { TextField } from '../parts/field.tsx';
 import { PasskeysElsewhere, ProblemNote } from '../parts/note.tsx';
 import { useOrder } from '../parts/use.ts';
@@ -28,9 +29,10 @@ interface WaysProps {
   readonly refused: string | undefined;
   /** The identity provider is asked in another tab, because this one keeps what was typed. */
   readonly stays?: boolean;
+  readonly done?: () => void;
 }
 
-function OtherWays({ refused, stays = false }: WaysProps) {
+function OtherWays({ refused, stays = false, done }: WaysProps) {
   const [ways, setWays] = useState<Answer<'GET /v1/login'>>({});
   useEffect(() => void ask('GET /v1/login').then(setWays, () => {}), []);
   const { busy, error, run } = useOrder();
@@ -45,7 +47,7 @@ function OtherWays({ refused, stays = false }: WaysProps) {
       )}
       {passkeys && passkeys.page !== location.origin && <PasskeysElsewhere page={passkeys.page} />}
       {passkeys && passkeys.page === location.origin && canUsePasskeys() && (
-        <button type="button" disabled={busy} onClick={() => void run(logInWithPasskey)}>
+        <button type="button" disabled={busy} onClick={() => void run(() => logInWithPasskey().then(done))}>
           Use a passkey
         </button>
       )}
@@ -113,6 +115,41 @@ export function LogInAgain({ name }: { readonly name: string }) {
       </form>
       <OtherWays refused={undefined} stays />
     </dialog>
+  );
+}
+
+/** The log-in that an order asks for which gives out keys; the page stays as it is below. */
+export function Prove() {
+  const [password, setPassword] = useState('');
+  const { busy, error, run } = useOrder();
+  const close = (): void => {
+    proving.value = false;
+  };
+  return (
+    <Dialog title="Log in again" close={close}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(() => logIn(who.value!.name, password).then(close));
+        }}
+      >
+        <p>The order needs a log-in of the last five minutes. Give it again afterwards.</p>
+        <TextField
+          label={`Password of ${who.value!.name}`}
+          type="password"
+          value={password}
+          set={setPassword}
+          autocomplete="current-password"
+          required
+          autoFocus
+        />
+        <ProblemNote error={error} />
+        <button type="submit" class="primary" disabled={busy}>
+          Log in
+        </button>
+        <OtherWays refused={undefined} stays done={close} />
+      </form>
+    </Dialog>
   );
 }
 

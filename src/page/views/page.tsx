@@ -6,17 +6,15 @@ import { loggedOut } from '../base/http.ts';
 import { followEvents, link } from '../base/live.ts';
 import { place } from '../base/place.ts';
 import { readPlace } from '../base/route.ts';
-import { learnWho, logOut, may, maySomewhere, startFault, who } from '../base/session.ts';
+import { learnWho, logOut, may, maySomewhere, proving, startFault, who } from '../base/session.ts';
 import { followMachines, unknownCount } from '../fleet/machines.ts';
 import { Badge, Link } from '../parts/badge.tsx';
+import { late } from '../parts/late.tsx';
 import { Loading, ProblemNote } from '../parts/note.tsx';
-import { Account } from './account.tsx';
 import { Clusters } from './clusters.tsx';
-import { Documents } from './documents.tsx';
 import { Audit, Events } from './events.tsx';
 import { Fleet } from './fleet.tsx';
-import { Keys } from './keys.tsx';
-import { LogIn, LogInAgain } from './log-in.tsx';
+import { LogIn, LogInAgain, Prove } from './log-in.tsx';
 import { Machine } from './machine.tsx';
 import { Overview } from './overview.tsx';
 import { Register } from './register.tsx';
@@ -34,6 +32,11 @@ interface View {
   readonly count?: () => number;
 }
 
+const Account = late('the account', () => import('./account.tsx').then((file) => file.Account));
+const Documents = late('documents', () => import('./documents.tsx').then((file) => file.Documents));
+const Keys = late('keys', () => import('./keys.tsx').then((file) => file.Keys));
+const Operators = late('operators', () => import('./operators.tsx').then((file) => file.Operators));
+
 const VIEWS: readonly View[] = [
   { path: 'overview', label: 'Overview', access: 'view', view: Overview },
   { path: 'fleet', label: 'Fleet', access: 'view', view: Fleet, part: true },
@@ -43,6 +46,7 @@ const VIEWS: readonly View[] = [
   { path: 'keys', label: 'Keys', access: 'view', view: Keys },
   { path: 'documents', label: 'Documents', access: 'view', view: Documents },
   { path: 'events', label: 'Events', access: 'view', view: Events, part: true },
+  { path: 'operators', label: 'Operators', access: 'administer', view: Operators },
   { path: 'audit', label: 'Security log', access: 'audit', view: Audit },
   { path: 'account', label: 'Account', access: 'own', view: Account, of: 'account', part: true },
 ];
@@ -87,6 +91,7 @@ export function Page() {
       <div class={loggedOut.value ? 'gone' : 'whole'}>
         <Frame key={who.value.name} />
       </div>
+      {proving.value && !loggedOut.value && <Prove />}
       {loggedOut.value && <LogInAgain name={who.value.name} />}
     </>
   );

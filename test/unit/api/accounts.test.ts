@@ -75,6 +75,58 @@ describe('an operator', () => {
     expect(await codeOf(redeem(second))).toBe('E_LOGIN');
   });
 
+  it('sets another password with the present one, which ends all other sessions', async () => {
+    const other = await operator('ada', { role: 'viewer' });
+    const log = (password: string) =>
+      client().call<{ session: string }>('POST', '/v1/login', {
+        body: { json: { operator: 'ada', password } },
+      });
+    const { session } = await log(PASSWORD);
+    const change = (password: string, next: string) =>
+      client(session).call<{ session: string }>('PUT', '/v1/whoami/password', {
+        body: { json: { password, next } },
+      });
+    expect(await codeOf(change('wrong horse battery', 'another horse battery'))).toBe('E_LOGIN');
+    expect(await codeOf(change(PASSWORD, 'short'))).toBe('E_USAGE');
+    // An administrator who invites wants the password replaced, whatever its bearer does.
+    const { invitation } = await world.client.call<{ invitation: string }>(
+      'POST',
+      '/v1/operators/ada/invite',
+    );
+    const changed = await change(PASSWORD, 'another horse battery');
+    expect(await codeOf(log(PASSWORD))).toBe('E_LOGIN');
+    for (const ended of [other, session])
+      expect(await codeOf(client(ended).call('GET', '/v1/whoami'))).toBe('E_UNAUTHENTICATED');
+    expect(await codeOf(client(changed.session).call('GET', '/v1/whoami'))).toBe('done');
+    const redeem = { body: { json: { invitation, password: PASSWORD } } };
+    expect(await codeOf(client().call('POST', '/v1/invitation', redeem))).toBe('done');
+  });
+
+  it('sees and ends own sessions, and nobody else by them', async () => {
+    const others = await operator('bob', { role: 'viewer' });
+    const [session, theirs] = [await operator('ada', { role: 'auditor' }), client(others)];
+    await client().call('POST', '/v1/login', { body: { json: { operator: 'ada', password: PASSWORD } } });
+    type List = { readonly items: readonly { readonly id: string; readonly here: boolean }[] };
+    const { items } = await client(session).call<List>('GET', '/v1/whoami/sessions');
+    expect(items.map(({ here }) => here).sort()).toEqual([false, true]);
+    const [{ id: elsewhere } = { id: '' }] = items.filter(({ here }) => !here);
+    expect(await codeOf(theirs.call('DELETE', `/v1/whoami/sessions/${elsewhere}`))).toBe('E_NOT_FOUND');
+    expect(await codeOf(client(session).call('DELETE', `/v1/whoami/sessions/${elsewhere}`))).toBe('done');
+    expect((await client(session).call<List>('GET', '/v1/whoami/sessions')).items).toHaveLength(1);
+  });
+
+  it('cannot change the password by a token', async () => {
+    const session = await operator('ada', { role: 'admin' });
+    const body = { operator: 'ada', label: 'ci', grants: [{ role: 'viewer' }], expires: '1d' };
+    const { token } = await client(session).call<{ token: string }>('POST', '/v1/tokens', {
+      body: { json: body },
+    });
+    const json = { password: PASSWORD, next: 'another horse battery' };
+    expect(await codeOf(client(token).call('PUT', '/v1/whoami/password', { body: { json } }))).toBe(
+      'E_FORBIDDEN',
+    );
+  });
+
   it('gets what the roles allow, and nothing without a log-in', async () => {
     const session = await operator('ada', { role: 'viewer' });
     expect(await codeOf(client().call('GET', '/v1/machines'))).toBe('E_UNAUTHENTICATED');

@@ -109,6 +109,7 @@ const CHEAP = [
   '/v1/uploads',
   '/v1/waiting',
   '/v1/whoami',
+  '/v1/whoami/sessions',
 ];
 
 it('each operation that reads is limited, or listed as one that costs little', () => {

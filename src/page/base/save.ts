@@ -1,0 +1,10 @@
+/** Files that the browser saves. */
+
+/** Saves a text as a file where the browser keeps downloads. */
+export function saveFile(name: string, text: string, type: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
