@@ -3,6 +3,7 @@
  * them off. docs/ports.md is generated from this table.
  */
 import { ADDRESS_SOCKET, DEFAULT_SOCKET, JUDGE_SOCKET, OPERATORS_GROUP } from '../base/paths.ts';
+import { DEFAULT_SIBLING_PORT } from '../store/etcd/place.ts';
 
 export interface Port {
   readonly where: string;
@@ -47,6 +48,13 @@ export const PORTS: readonly Port[] = [
     who: 'agents on the machines of clusters',
     what: 'Exchanges tickets for certificates, and serves plans: the routes for agents below. Container images below `/v2/`, as a registry. Answers any address; tickets only from served subnets and addresses of Machine documents.',
     off: 'no Cluster with `spec.kubernetes`',
+  },
+  {
+    where: `TCP ${DEFAULT_SIBLING_PORT} (\`--sibling-port\`), and outgoing to it`,
+    protocol: 'HTTPS, TLS 1.3, client certificates',
+    who: 'the other boot hosts that share the store',
+    what: 'Files of images and artifacts. Closes the connection of every client whose certificate is not one that a boot host told in the store.',
+    off: 'no `--store`; `--sibling-port` moves it',
   },
   {
     where: `unix socket ${DEFAULT_SOCKET} (\`--socket\`), mode 0660`,

@@ -29,6 +29,12 @@ import { rehearseCommit } from './rehearsed.ts';
 import type { FileStore } from './sqlite.files.ts';
 import { type Change, type CommitResult, MAX_OPERATIONS, type StoredRecord, type Write } from './store.ts';
 
+/** What a boot host tells the others of itself. */
+export interface About extends Pick<PresenceOptions, 'version' | 'addresses' | 'sibling' | 'files'> {
+  /** Called once, before this host waits for its turn, with what it hears of the others. */
+  readonly joined: (presence: Pick<Presence, 'list' | 'soon'>) => void;
+}
+
 export interface EtcdStoreOptions extends MembersOptions {
   /** Begins all keys, e.g. `muster/`. */
   readonly prefix: string;
@@ -38,7 +44,7 @@ export interface EtcdStoreOptions extends MembersOptions {
    * What the hosts are told of this one while it stands by and acts. Undefined: it is no boot host,
    * and waits for none.
    */
-  readonly about: { readonly version: string; readonly addresses: () => readonly string[] } | undefined;
+  readonly about: About | undefined;
   readonly metrics: Metrics;
   /** Ends the wait for the turn to act. */
   readonly signal: AbortSignal;
@@ -96,6 +102,7 @@ export async function openEtcdStore(options: EtcdStoreOptions): Promise<EtcdStor
   try {
     await checkMembers(members, options);
     standing = about && standBy({ ...about, members, keys, host, session, log });
+    if (standing) about?.joined(standing.presence);
     const acting = await startActing({
       ...{ members, key: keys.acting, host, session, log, signal },
       standsBy: options.standsBy,
@@ -122,7 +129,7 @@ interface Standing {
   readonly presence: Presence;
 }
 
-function standBy(of: Omit<PresenceOptions, 'revision' | 'read'>): Standing {
+function standBy({ joined: _, ...of }: Omit<PresenceOptions, 'revision' | 'read'> & About): Standing {
   const following = new Following(of);
   return {
     following,

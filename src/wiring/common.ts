@@ -17,6 +17,7 @@ import type { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import type { createKubes } from '../cluster/kube.socket.ts';
 import type { Vault } from '../pki/vault.ts';
 import type { startSealer } from '../pki/vault-key.files.ts';
+import type { Assets } from '../pxe/assets/assets.files.ts';
 import type { BootAddress } from '../pxe/boot-addresses.ts';
 import type { HeldAddresses } from '../pxe/hold-addresses.socket.ts';
 import type { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
@@ -43,12 +44,19 @@ export interface HostsOutside extends Hosts {
   readonly takeOver: () => TakeOver | undefined;
   /** All records were read. */
   readonly loaded: () => void;
+  /** This host acts: these are the files that all hosts should have. */
+  readonly wants: (files: () => Iterable<string>) => void;
 }
 
 /** Where the server reaches out of its process; `outside.files.ts` has the real ones. */
 export interface Outside {
   /** The hosts that share the store. */
   readonly hosts: HostsOutside;
+  /** Exchanges files with the other boot hosts, until it is closed. Called before the store opens. */
+  readonly shareAssets: (
+    assets: Assets,
+    common: Pick<Common, 'clock' | 'log'>,
+  ) => Promise<{ readonly close: () => Promise<void> }>;
   /** Opens the store; where several hosts share one, this waits until none of the others acts. */
   readonly openStore: (options: SqliteStoreOptions) => Promise<FileStore>;
   /** Holds these addresses while this host acts. Called once the store is open. */

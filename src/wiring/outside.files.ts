@@ -27,6 +27,7 @@ import type { EtcdStore } from '../store/etcd.socket.ts';
 import { openSqliteStore } from '../store/sqlite.files.ts';
 import { emptySockets, guardedDatagrams, guardRequests, type RecentDatagrams } from './acting.socket.ts';
 import type { Outside } from './common.ts';
+import { openSiblings, type Siblings } from './siblings.socket.ts';
 
 export const ofThisHost = ({
   localWebhooks,
@@ -37,9 +38,11 @@ export const ofThisHost = ({
     list: () => [],
     revision: () => 0,
     now: Date.now,
+    ...{ wants: () => {}, wantedFiles: () => undefined, removedFile: () => {} },
     forget: async () => false,
     handOver: () => {},
   },
+  shareAssets: async () => ({ close: async () => {} }),
   openStore: openSqliteStore,
   holdAddresses: (addresses, common) =>
     holdAddresses({ ...common, addresses, actingMs: () => Number.POSITIVE_INFINITY }),
@@ -66,8 +69,8 @@ export const ofThisHost = ({
   kinds: [],
 });
 
-/** What concerns the other boot hosts. */
-interface Siblings {
+/** What happens when the turn to act comes or goes. */
+interface Turns {
   /** Aborts when the server stops. */
   readonly signal: AbortSignal;
   /** This host waits until it may act; called with the name of the host that acts. */
@@ -80,14 +83,18 @@ interface Siblings {
 
 /** As {@link ofThisHost}, with a store that several hosts share, if there is one. */
 export function amongHosts(
-  options: Pick<ServeOptions, 'localWebhooks' | 'releaseKey' | 'etcd' | 'hostName' | 'bootAddresses'>,
-  { signal, standsBy, handOver, stop }: Siblings,
+  options: Pick<
+    ServeOptions,
+    'localWebhooks' | 'releaseKey' | 'etcd' | 'hostName' | 'bootAddresses' | 'siblingPort' | 'copyRate'
+  >,
+  { signal, standsBy, handOver, stop }: Turns,
 ): Outside {
   const outside = ofThisHost(options);
-  const { etcd, hostName, bootAddresses } = options;
+  const { etcd, hostName, bootAddresses, siblingPort, copyRate } = options;
   if (etcd === undefined) return outside;
   const host = hostName ?? os.hostname();
   let store: EtcdStore | undefined;
+  let siblings: Siblings | undefined;
   let recent: RecentDatagrams | undefined;
   const mustAct = (): void => {
     if (store !== undefined && store.actingMs <= 0) stop();
@@ -100,18 +107,26 @@ export function amongHosts(
       loaded: () => store?.loaded(),
       list: () => store?.hosts() ?? [],
       revision: () => store?.revision ?? 0,
+      wants: (files) => siblings?.wants(files),
+      wantedFiles: () => siblings?.wantedFiles(),
+      removedFile: (sha256) => siblings?.removedFile(sha256),
       forget: async (name) => (await store?.forgetHost(name)) ?? false,
       handOver() {
         store?.leaveAs('handed_over');
         handOver();
       },
     },
+    async shareAssets(assets, { clock, log }) {
+      const opened = await openSiblings({ host, port: siblingPort, rate: copyRate, assets, clock, log });
+      siblings = opened;
+      return opened;
+    },
     async openStore(common) {
       const { openEtcdStore } = await import('../store/etcd.socket.ts');
       recent = emptySockets(outside.sockets, process.env);
       store = await openEtcdStore({
         ...{ ...common, ...etcd, host, signal, standsBy, copy: writeFile },
-        about: { version: VERSION, addresses: () => ownAddresses(bootAddresses) },
+        about: { ...siblings!.about, version: VERSION, addresses: () => ownAddresses(bootAddresses) },
       }).finally(recent.stop);
       guardRequests(mustAct);
       return store;

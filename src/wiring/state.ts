@@ -32,6 +32,7 @@ import { openPki } from '../pki/pki.ts';
 import { openSecrets, type Secrets } from '../pki/secrets.ts';
 import type { Vault } from '../pki/vault.ts';
 import { type Assets, openAssets } from '../pxe/assets/assets.files.ts';
+import { assetsOf } from '../pxe/assets/assets.ts';
 import { writeOwnLoaders } from '../pxe/assets/loaders.files.ts';
 import { readSpace, reserveOf, watchSpace } from '../pxe/assets/space.files.ts';
 import { openLeaseBook } from '../pxe/dhcp/leases.ts';
@@ -76,6 +77,11 @@ export async function openState(
   });
   closing.defer(() => journal.close());
   closing.defer(logEvents(events, log.unredacted));
+  const loaderDirectories = [writeOwnLoaders(options), ...options.loaders];
+  const assets = await openAssets({ directory: join(options.state, 'assets'), loaderDirectories, log });
+  // A host that stands by fetches files too.
+  const sharing = await outside.shareAssets(assets, { clock, log });
+  closing.defer(() => sharing.close());
   /** Why the disk refused the last commit; undefined while commits succeed. */
   const disk: { failure: string | undefined } = { failure: undefined };
   const store = await outside.openStore({
@@ -95,13 +101,15 @@ export async function openState(
   const secrets = openSecrets({ store, vault });
   const security = await openSecurity(options.state, options.auditBytes, common, { events, secrets });
   closing.defer(() => security.close());
-  const loaderDirectories = [writeOwnLoaders(options), ...options.loaders];
-  const assets = await openAssets({ directory: join(options.state, 'assets'), loaderDirectories, log });
   const artifacts = await openArtifactBook(store);
   const checkLate = judging(options, artifacts, assets);
   const of = { store, vault, secrets, events, directory: options.config, checkLate };
   const records = await openRecords(common, of, closing);
   const { catalog, memberships, secretUsers, roster, life, pki } = records;
+  outside.hosts.wants(() => [
+    ...catalog.list('Image').flatMap(({ document }) => assetsOf(document.spec)),
+    ...artifacts.users().keys(),
+  ]);
   closing.defer(watchSpace({ directory: options.state, metrics, clock, log }));
   const snapshotFiles = await openSnapshots(options.state, vault, log);
   const addons = openAddons(assets.read);

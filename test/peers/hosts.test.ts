@@ -40,7 +40,8 @@ async function host(name: string, store: readonly string[] = [], until = READY):
   const server = await startServer(
     [
       ...['--state', stateOf(name), '--socket', socketOf(name), '--host-name', name],
-      ...['--http-port', `${freePort()}`, '--agent-port', `${freePort()}`, ...store],
+      ...['--http-port', `${freePort()}`, '--agent-port', `${freePort()}`],
+      ...['--sibling-port', `${freePort()}`, ...store],
     ],
     undefined,
     until,

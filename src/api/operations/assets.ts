@@ -1,6 +1,6 @@
 /**
- * Files of images and artifacts. The server fetches nothing by itself: the command line reads the
- * file and uploads it in pieces. Each piece names its place in the file (Content-Range), so that an
+ * Files of images and artifacts. The server fetches nothing from elsewhere but from the other boot
+ * hosts: the command line reads the file and uploads it in pieces. Each piece names its place in the file (Content-Range), so that an
  * interrupted upload can be continued.
  */
 import { z } from 'zod';
@@ -10,6 +10,7 @@ import type { Assets, Upload } from '../../pxe/assets/assets.files.ts';
 import { assetsOf } from '../../pxe/assets/assets.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import { itemsOf, on, type Parsed, part, raw as rawType } from '../contract/contract.ts';
+import { type Hosts, holders } from '../hosts.ts';
 import { partOf } from '../listing.ts';
 import { operation, reply } from '../operation.ts';
 
@@ -17,6 +18,7 @@ interface AssetDeps {
   readonly assets: Assets;
   readonly artifacts: Pick<ArtifactBook, 'users'>;
   readonly catalog: Pick<LiveCatalog, 'list'>;
+  readonly hosts: Pick<Hosts, 'shared' | 'list' | 'wantedFiles' | 'removedFile'>;
 }
 
 const sha256 = z.string().meta({ description: 'SHA-256, hexadecimal.' });
@@ -29,6 +31,9 @@ const asset = z
     modified,
     images: z.array(z.string()).meta({ description: 'Images that need it.' }),
     artifacts: z.array(z.string()).meta({ description: 'Artifacts that need it.' }),
+    hosts: z.array(z.string()).optional().meta({
+      description: 'Boot hosts that are known to have it; absent when the store is not shared.',
+    }),
   })
   .meta({ id: 'Asset' });
 export type AssetView = Parsed<z.output<typeof asset>>;
@@ -81,15 +86,19 @@ export const ASSETS = [
       query: z.strictObject(part),
       answer: z.strictObject(itemsOf(asset)),
     },
-    async ({ query }, { assets, artifacts, catalog }: AssetDeps) => {
+    async ({ query }, { assets, artifacts, catalog, hosts }: AssetDeps) => {
+      const held = holders(hosts);
       const images = imagesByAsset(catalog);
       const users = artifacts.users();
+      // The other hosts say only what they lack of what is needed.
+      const used = (sha256: string): boolean => images.has(sha256) || users.has(sha256);
       const items = (await assets.list()).map(({ sha256, size, modified }) => ({
         sha256,
         size,
         modified: modified.toISOString(),
         images: images.get(sha256) ?? [],
         artifacts: users.get(sha256) ?? [],
+        ...(hosts.shared && { hosts: used(sha256) ? held(sha256) : held(sha256).slice(0, 1) }),
       }));
       return partOf(query, items, (one) => one.sha256);
     },
@@ -164,7 +173,7 @@ export const ASSETS = [
       query: z.strictObject({ force: on('Also when an image or artifact needs it.') }),
       answer: z.strictObject({ sha256 }),
     },
-    async ({ params: { sha256 }, query }, { assets, artifacts, catalog }: AssetDeps) => {
+    async ({ params: { sha256 }, query }, { assets, artifacts, catalog, hosts }: AssetDeps) => {
       const users = [
         ...(imagesByAsset(catalog).get(sha256) ?? []).map((name) => `image ${name}`),
         ...(artifacts.users().get(sha256) ?? []).map((name) => `artifact ${name}`),
@@ -174,6 +183,7 @@ export const ASSETS = [
       if (complete && users.length > 0 && !query.force)
         throw new MusterError('E_ASSET_USED', `${sha256} is needed by ${users.join(', ')}`);
       await assets.remove(sha256);
+      hosts.removedFile(sha256);
       return { sha256 };
     },
   ),

@@ -2,8 +2,9 @@
 import { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
+import type { HostSeen } from '../../store/etcd/hosts.ts';
 import { listOf, type Parsed, part, time } from '../contract/contract.ts';
-import { type Hosts, hostState, ready } from '../hosts.ts';
+import { filesOf, type Hosts, hostState, ready } from '../hosts.ts';
 import { partOf } from '../listing.ts';
 import { operation } from '../operation.ts';
 import { timestamp } from '../times.ts';
@@ -27,6 +28,17 @@ const hostItem = z
       .int()
       .optional()
       .meta({ description: 'By how many ms its clock is ahead; absent until it is heard.' }),
+    files: z
+      .strictObject({
+        lacking: z.int().meta({ description: 'Files that it has not yet.' }),
+        octets: z.int().meta({ description: 'Octets of these, as far as known.' }),
+        trouble: z
+          .enum(['full', 'disk', 'damaged', 'unreachable', 'nowhere'])
+          .optional()
+          .meta({ description: 'Why it cannot fetch one of them.' }),
+      })
+      .optional()
+      .meta({ description: 'Files of images and artifacts; absent until it has compared them.' }),
   })
   .meta({ id: 'Host' });
 export type HostItem = Parsed<z.output<typeof hostItem>>;
@@ -42,6 +54,12 @@ export const HOSTS = [
       answer: listOf('HostList', hostItem),
     },
     ({ query }, { hosts }: Deps) => {
+      const wanted = hosts.wantedFiles();
+      const filesShown = (one: HostSeen) => {
+        const { lacking, octets, trouble } = filesOf(one, wanted) ?? {};
+        if (lacking === undefined || octets === undefined) return {};
+        return { files: { lacking, octets, ...(trouble && { trouble: trouble.code }) } };
+      };
       const items = hosts.list().map((one) => ({
         name: one.host,
         state: hostState(one),
@@ -51,6 +69,7 @@ export const HOSTS = [
         addresses: one.addresses,
         behind: Math.max(0, hosts.revision() - one.revision),
         ...(one.skewMs !== undefined && { skewMs: Math.round(one.skewMs) }),
+        ...filesShown(one),
       }));
       return { kind: 'HostList' as const, ...partOf(query, items, ({ name }) => name) };
     },

@@ -2,11 +2,14 @@
 import type { HostItem } from '../../api/operations/hosts.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
-import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
+import { type Column, formatOf, jsonText, lookOf, sizeText, tableText, yamlText } from '../output.ts';
 import { timeText } from '../times.ts';
 
 const skewText = (ms: number | undefined): string | undefined =>
   ms === undefined ? undefined : `${ms > 0 ? '+' : ''}${(ms / 1000).toFixed(1)} s`;
+
+const filesText = ({ lacking, octets, trouble }: NonNullable<HostItem['files']>): string =>
+  lacking === 0 ? 'all' : `lacks ${lacking} (${sizeText(octets)})${trouble ? `: ${trouble}` : ''}`;
 
 /** `muster host list`. */
 export async function list(options: ServerOptions & { readonly output?: string }, io: Io): Promise<number> {
@@ -31,6 +34,11 @@ export const COLUMNS: readonly Column<HostItem>[] = [
   { heading: 'SINCE', cell: ({ since }) => timeText(since) },
   { heading: 'HEARD', cell: ({ heard }) => timeText(heard) },
   { heading: 'BEHIND', cell: ({ behind }) => behind },
+  {
+    heading: 'FILES',
+    cell: ({ files }) => files && filesText(files),
+    color: ({ files }) => (files?.trouble === undefined ? undefined : 'red'),
+  },
   { heading: 'CLOCK', cell: ({ skewMs }) => skewText(skewMs) },
   { heading: 'ADDRESSES', cell: ({ addresses }) => addresses.join(',') },
 ];

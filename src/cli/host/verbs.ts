@@ -14,7 +14,7 @@ export const registerHosts: Register = (program, io, finish) => {
       .alias('ls')
       .summary('list the boot hosts')
       .description(
-        'Lists the hosts that share the store: which one acts, which stand by, since when, when each was last heard, how many revisions of the store it had not read then, and how far its clock is off.',
+        'Lists the hosts that share the store: which one acts, which stand by, since when, when each was last heard, how many revisions of the store it had not read then, which files of images and artifacts it lacks, and how far its clock is off.',
       )
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (options) => finish(await (await import('./host.ts')).list(options, io)));

@@ -21,6 +21,8 @@ export interface ImageLine {
   readonly size: number;
   readonly state: 'complete' | 'incomplete';
   readonly missing: readonly string[];
+  /** The boot hosts that have all of its files; absent when the store is not shared. */
+  readonly hosts?: readonly string[];
 }
 
 const COLUMNS: readonly Column<ImageLine>[] = [
@@ -36,6 +38,7 @@ const COLUMNS: readonly Column<ImageLine>[] = [
   },
   { heading: 'MISSING', cell: ({ missing }) => missing.join(' '), wide: true },
 ];
+const HOSTS: Column<ImageLine> = { heading: 'HOSTS', cell: ({ hosts = [] }) => hosts.join(',') };
 
 type ImageDocument = Document<'Image'>;
 
@@ -65,12 +68,13 @@ function partsOf(image: ImageSpec): readonly { readonly part: string; readonly s
 /** The lines of `muster image ls`: images, each with which of its files the server has. Pure. */
 function imageLines(
   documents: readonly ImageDocument[],
-  stored: ReadonlyMap<string, Pick<AssetView, 'size'>>,
+  stored: ReadonlyMap<string, Pick<AssetView, 'size' | 'hosts'>>,
 ): readonly ImageLine[] {
   return documents.map(({ metadata, spec }) => {
     const missing = partsOf(spec)
       .filter(({ sha256 }) => !stored.has(sha256))
       .map(({ part }) => part);
+    const shared = [...stored.values()].some(({ hosts }) => hosts !== undefined);
     return {
       name: metadata.name,
       os: spec.os,
@@ -80,9 +84,17 @@ function imageLines(
       size: assetsOf(spec).reduce((sum, sha256) => sum + (stored.get(sha256)?.size ?? 0), 0),
       state: missing.length === 0 ? 'complete' : 'incomplete',
       missing,
+      ...(shared && { hosts: inAll(assetsOf(spec).map((sha256) => stored.get(sha256)?.hosts ?? [])) }),
     };
   });
 }
+
+const columnsFor = (lines: readonly ImageLine[]): readonly Column<ImageLine>[] =>
+  lines.some(({ hosts }) => hosts !== undefined) ? [...COLUMNS, HOSTS] : COLUMNS;
+
+/** What is in each of the lists. */
+const inAll = ([first = [], ...others]: readonly (readonly string[])[]): readonly string[] =>
+  first.filter((one) => others.every((list) => list.includes(one)));
 
 /** `muster image ls`: prints the images or, with `--unused`, files that no image needs. */
 export async function list(
@@ -110,7 +122,7 @@ export async function list(
       break;
     default:
       if (lines.length === 0) io.err('no images; `muster image build debian` makes one\n');
-      else io.out(tableText(COLUMNS, lines, lookOf(io, options.output === 'wide')));
+      else io.out(tableText(columnsFor(lines), lines, lookOf(io, options.output === 'wide')));
   }
   return EXIT.ok;
 }

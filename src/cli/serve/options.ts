@@ -4,7 +4,7 @@ import { MusterError } from '../../base/errors.ts';
 import { DEFAULT_SOCKET } from '../../base/paths.ts';
 import { suggest } from '../../base/suggest.ts';
 import { type BootAddress, bootAddresses } from '../../pxe/boot-addresses.ts';
-import { type EtcdPlace, etcdPlace, type GivenFiles } from '../../store/etcd/place.ts';
+import { DEFAULT_SIBLING_PORT, type EtcdPlace, etcdPlace, type GivenFiles } from '../../store/etcd/place.ts';
 
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -27,6 +27,10 @@ export interface ServeOptions {
   readonly hostName: string | undefined;
   /** Addresses that this host has while it acts. */
   readonly bootAddresses: readonly BootAddress[];
+  /** Port of the listener for the other boot hosts; open only where several share the store. */
+  readonly siblingPort: number;
+  /** Octets a second at most that this host fetches from the other ones. */
+  readonly copyRate: number;
   /** The operators' unix socket. */
   readonly socket: string;
   /**
@@ -148,6 +152,19 @@ export const SERVE_SETTINGS = {
       'address that this host has while it acts, e.g. eth1=10.0.0.2/24 (repeatable), the same on all hosts that share a store (docs/several-hosts.md)',
     fallback: '',
     repeatable: true,
+  },
+  siblingPort: {
+    flag: '--sibling-port <port>',
+    env: 'MUSTER_SIBLING_PORT',
+    about:
+      'port (TCP) where the other boot hosts fetch files of images from this one; open only with --store',
+    fallback: String(DEFAULT_SIBLING_PORT),
+  },
+  copyRate: {
+    flag: '--copy-rate <rate>',
+    env: 'MUSTER_COPY_RATE',
+    about: 'how fast this host fetches files of images from the other boot hosts at most, in MiB/s',
+    fallback: '50',
   },
   socket: {
     flag: '--socket <path>',
@@ -347,6 +364,10 @@ export function serveOptions(
       'E_USAGE',
       `${audit.source}: "${audit.value}" is not a number of MiB (1 to 9999999)`,
     );
+  const rate = one('copyRate');
+  if (!/^[1-9][0-9]{0,5}$/.test(rate.value ?? ''))
+    throw new MusterError('E_USAGE', `${rate.source}: "${rate.value}" is not a number of MiB/s`);
+  const siblings = one('siblingPort');
   const operators = one('operatorsListen');
   const http = one('httpPort');
   const agents = one('agentPort');
@@ -361,6 +382,8 @@ export function serveOptions(
     }),
     hostName: hostNameOf(one('hostName')),
     bootAddresses: bootAddresses(booting.list, booting.source),
+    siblingPort: portOf(siblings.value ?? '', siblings.source),
+    copyRate: Number(rate.value) * 1024 * 1024,
     socket: one('socket').value ?? SERVE_SETTINGS.socket.fallback,
     interfaces: values('interface').list,
     httpPort: portOf(http.value ?? '', http.source),

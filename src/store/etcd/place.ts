@@ -17,6 +17,9 @@ export interface GivenFiles {
   readonly key: string | undefined;
 }
 
+/** Where boot hosts that share a store ask each other, unless operators name another port. */
+export const DEFAULT_SIBLING_PORT = 8445;
+
 const FORM = /^etcd:\/\/([^/\s]+)(?:\/([A-Za-z0-9._-]{1,64})\/?)?$/;
 const ENDPOINT = /^([A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9a-fA-F:.]+\])(?::([0-9]{1,5}))?$/;
 const LOOPBACK = /^(127\.|localhost:|\[::1\])/;

@@ -1,6 +1,6 @@
 /**
- * What each boot host says of itself, in a key of its own that it writes every ten seconds. The
- * acting host reads all of them.
+ * What each boot host says of itself, in a key of its own that it writes every ten seconds. All
+ * hosts read all of them.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { systemClock } from '../../base/clock.ts';
@@ -8,7 +8,7 @@ import { messageOf } from '../../base/error-text.ts';
 import { parsed } from '../../base/foreign-json.ts';
 import type { Log } from '../../base/log.ts';
 import type { Input, Message } from './api.ts';
-import { type HostSeen, type Said, said } from './hosts.ts';
+import { type FilesSaid, type HostSeen, type Said, type SiblingSaid, said } from './hosts.ts';
 import type { Keyspace } from './keyspace.ts';
 import type { Members } from './members.socket.ts';
 import { watchRange } from './watch.socket.ts';
@@ -25,6 +25,9 @@ export interface PresenceOptions {
   readonly version: string;
   /** This host's own addresses. */
   readonly addresses: () => readonly string[];
+  /** Where the others ask this host for files. */
+  readonly sibling: () => SiblingSaid | undefined;
+  readonly files: () => FilesSaid | undefined;
   readonly revision: () => number;
   /** Resolves when the store was read: the others are not told of this host before. */
   readonly read: Promise<void>;
@@ -49,14 +52,19 @@ export class Presence {
   constructor(options: PresenceOptions) {
     this.#options = options;
     this.#saying = this.#say();
+    void this.#hear();
   }
 
-  /** This host acts from now on, and hears the others. */
+  /** This host acts from now on. */
   acts(): void {
     this.#role = 'acting';
     this.#since = systemClock.now();
     this.#next.abort();
-    void this.#hear();
+  }
+
+  /** Tells the others at once what has changed. */
+  soon(): void {
+    this.#next.abort();
   }
 
   /** All hosts, this one first. */
@@ -92,10 +100,10 @@ export class Presence {
   }
 
   #own(): Omit<Said, 'v' | 'at'> {
-    const { host, session, version, addresses, revision } = this.#options;
+    const { host, session, version, addresses, revision, sibling, files } = this.#options;
     return {
       ...{ host, session, version, role: this.#role, since: this.#since },
-      ...{ addresses: [...addresses()], revision: revision() },
+      ...{ addresses: [...addresses()], revision: revision(), sibling: sibling(), files: files() },
     };
   }
 
@@ -127,7 +135,7 @@ export class Presence {
     while (!signal.aborted) {
       try {
         const { header, kvs } = await members.ask('Range', keys.hosts, { withinMs: READ_MS, signal });
-        for (const record of kvs) this.#found(record);
+        this.#found(kvs);
         for await (const batch of watchRange({ members, log }, keys.hosts, Number(header!.revision), signal))
           for (const { key, value } of batch) this.#take(key, value);
       } catch (error) {
@@ -138,12 +146,19 @@ export class Presence {
     }
   }
 
-  /** What a host wrote before this one listened: how old it is, only clocks tell. */
-  #found({ value }: Message<'Record'>): void {
-    const read = said.safeParse(parsed(Buffer.from(value).toString()));
-    if (!read.success || this.#heard.has(read.data.host)) return;
-    const monotonic = systemClock.monotonic() - Math.max(0, systemClock.now() - read.data.at);
-    this.#heard.set(read.data.host, { said: read.data, monotonic, skewMs: undefined });
+  /** What hosts wrote while this one did not listen: how old it is, only clocks tell. */
+  #found(records: readonly Message<'Record'>[]): void {
+    const there = new Set<string>();
+    for (const { value } of records) {
+      const read = said.safeParse(parsed(Buffer.from(value).toString()));
+      if (!read.success) continue;
+      const { host, at } = read.data;
+      there.add(host);
+      if (this.#heard.get(host)?.said.at === at) continue;
+      const monotonic = systemClock.monotonic() - Math.max(0, systemClock.now() - at);
+      this.#heard.set(host, { said: read.data, monotonic, skewMs: undefined });
+    }
+    for (const host of this.#heard.keys()) if (!there.has(host)) this.#heard.delete(host);
   }
 
   #take(key: string, value: string | undefined): void {

@@ -15,6 +15,8 @@ function world(...others: HostSeen[]) {
   const done: string[] = [];
   const hosts: Hosts = {
     ...{ shared: true, list: () => [SELF, ...others], revision: () => 100, now: () => 100_000 },
+    wantedFiles: () => 'now',
+    removedFile: () => {},
     forget: async (name) => done.push(`forgot ${name}`) > 0,
     handOver: () => void done.push('handed over'),
   };
@@ -40,7 +42,7 @@ test('a host that fell silent, or whose clock is off, fails the check of the act
     'host1 acts; host3 would take over; host2 has not been heard for 2 minutes: start it, or `muster host forget host2`',
   );
   expect(check(seen('host2', { skewMs: -3500 }))!.detail).toContain('the clock of host2 is 3.5 s behind');
-  expect(checkHosts({ shared: false, list: () => [] })).toBeUndefined();
+  expect(checkHosts({ shared: false, list: () => [], wantedFiles: () => undefined })).toBeUndefined();
 });
 
 test('a host that has not read the store yet, or acts, would not take over', () => {
