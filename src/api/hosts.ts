@@ -44,7 +44,7 @@ export function holders({
   const wanted = wantedFiles();
   const known = others.flatMap((one) => {
     const files = hostState(one) === 'silent' ? undefined : filesOf(one, wanted);
-    // Of a longer list than it told, nothing is certain.
+    // It does not tell all of a long list, and then nothing is certain.
     return files !== undefined && files.lacks.length === files.lacking
       ? [{ host: one.host, lacks: new Set(files.lacks) }]
       : [];

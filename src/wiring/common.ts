@@ -52,7 +52,7 @@ export interface HostsOutside extends Hosts {
 export interface Outside {
   /** The hosts that share the store. */
   readonly hosts: HostsOutside;
-  /** Exchanges files with the other boot hosts, until it is closed. Called before the store opens. */
+  /** Exchanges files with the other boot hosts until it is closed. The store opens later. */
   readonly shareAssets: (
     assets: Assets,
     common: Pick<Common, 'clock' | 'log'>,

@@ -1,7 +1,7 @@
 /**
  * Files of images and artifacts. The server fetches nothing from elsewhere but from the other boot
- * hosts: the command line reads the file and uploads it in pieces. Each piece names its place in the file (Content-Range), so that an
- * interrupted upload can be continued.
+ * hosts: the command line reads the file and uploads it in pieces. Each piece names its place in
+ * the file (Content-Range), so that an interrupted upload can be continued.
  */
 import { z } from 'zod';
 import type { ArtifactBook } from '../../artifacts/book.ts';

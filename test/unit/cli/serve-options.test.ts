@@ -16,6 +16,8 @@ describe('settings of the server', () => {
       interfaces: [],
       httpPort: 8080,
       agentPort: 8443,
+      siblingPort: 8445,
+      copyRate: 50 * 1024 * 1024,
       vaultKey: undefined,
       signer: undefined,
       metricsListen: undefined,
