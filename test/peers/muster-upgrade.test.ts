@@ -1,7 +1,8 @@
 /**
- * An upgrade of Muster is rolled back, as docs/install.md says: the version before refuses a store
- * of a newer format, until the backup from before the upgrade is restored. The newer version is
- * played by its mark in the store.
+ * What docs/compatibility.md promises of stores, backups and documents. An upgrade of Muster is
+ * rolled back, as docs/install.md says: the version before refuses a store of a newer format, until
+ * the backup from before the upgrade is restored. The newer version is played by its mark in the
+ * store. The backups of releases are kept in `releases` (scripts/freeze-backup.ts).
  */
 import { execFile, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -34,8 +35,9 @@ afterEach(async () => {
   fs.rmSync(dir, { recursive: true, force: true });
 });
 
-async function serve(): Promise<void> {
+async function serve(...more: readonly string[]): Promise<void> {
   server = await startServer([
+    ...more,
     ...['--state', state, '--socket', socket],
     ...['--http-port', String(freePort()), '--loaders', dir],
   ]);
@@ -79,3 +81,32 @@ test('the version before refuses a newer store and says so, and works again with
   await server?.end();
   await serve();
 }, 180_000);
+
+const RELEASES = path.join(import.meta.dirname, 'releases');
+const released = fs
+  .readdirSync(RELEASES)
+  .filter((file) => file.endsWith('.age'))
+  .map((file) => path.basename(file, '.age'));
+
+test.each(released)(
+  'a backup of %s is restored with its documents, machines, cluster, keys and operators, and goes on',
+  async (version) => {
+    const config = path.join(dir, 'config');
+    const [backup, key] = ['age', 'txt'].map((kind) => path.join(RELEASES, `${version}.${kind}`));
+    await muster('backup', 'restore', backup!, '--identity', key!, '--state', state, '--config', config);
+    const { stdout } = await muster('validate', config);
+    expect(stdout).toMatch(/valid/);
+    await serve('--config', config);
+    expect([...(await names('profiles'))].sort()).toEqual(['kept', 'node']);
+    const machines = await names('machines');
+    expect([...machines].sort()).toEqual(['cp1', 'cp2', 'cp3', 'worker-1']);
+    await muster('backup', 'accept', '--confirm');
+    await server?.end();
+    await serve('--config', config);
+    const shown = async (...words: string[]) => (await muster(...words)).stdout;
+    expect(await shown('cluster', 'founding', 'rack')).toMatch(/founded/);
+    expect(await shown('pki', 'status', 'rack')).toMatch(/rack +etcd-peer +cp1 /);
+    expect(await shown('operator', 'ls')).toMatch(/ada +admin/);
+    expect(await shown('get', 'machines')).toMatch(/cp1 +\S+ +node +10\.92\.64\.1/);
+  },
+);
