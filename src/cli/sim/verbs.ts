@@ -13,7 +13,7 @@ export const registerSim: Register = (program, io, finish) => {
     );
   const run = sim
     .command('run')
-    .summary('a whole cluster of simulated machines to look at')
+    .summary('show a whole cluster of simulated machines')
     .description(
       'Starts the real `muster serve` in its own network namespace and boots simulated machines from it: three control planes that found a cluster, workers, and one machine without a document, which waits to be accepted. Nothing is installed, and nothing outside the namespace is touched. Everything is there in some 20 seconds, and gone when it ends.',
     )
