@@ -12,7 +12,7 @@ export PATH="$PATH:/usr/sbin:/sbin"
 
 # Booting machines takes only these packages of debian-packages.txt.
 scripts/prepare.sh demo libatomic1 mount iproute2 tcpdump perl-base curl qemu-system-x86 ovmf ipxe \
-  ipxe-qemu mmdebstrap squashfs-tools uidmap cpio busybox-static zstd xz-utils
+  ipxe-qemu mmdebstrap squashfs-tools cryptsetup-bin uidmap cpio busybox-static zstd xz-utils
 
 image=$(images/debian/build.sh --print-directory)
 if ! [ -f "$image/image.json" ]; then

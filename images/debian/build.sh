@@ -91,7 +91,7 @@ if [ -n "$key_only" ]; then
   exit 0
 fi
 built "$out" "$force"
-need mmdebstrap mksquashfs=squashfs-tools zstd
+need mmdebstrap mksquashfs=squashfs-tools veritysetup=cryptsetup-bin zstd
 [ "$(id -u)" = 0 ] || need newuidmap=uidmap
 [ -z "$disk" ] || disk_needs
 
@@ -279,8 +279,19 @@ else
     cat "$work/squash.log" >&2
     exit 1
   fi
+  # The hash tree of dm-verity follows the squashfs in the same file. The salt follows from the
+  # octets, so that the same octets give the same file.
+  size=$(stat -c %s "$work/root.squashfs")
+  salt=$(sha256sum <"$work/root.squashfs")
+  salt=${salt%% *}
+  tree=$(
+    veritysetup format --no-superblock --hash-offset="$size" --salt="$salt" \
+      "$work/root.squashfs" "$work/root.squashfs" | sed -n 's/^Root hash:[[:space:]]*//p'
+  )
+  verity=muster.root.verity=$((size / 4096)):$tree:$salt
   files='kernel initrd root.squashfs'
-  parts="\"kernelArguments\": [\"boot=muster\", \"console=tty0\", \"console=ttyS0,115200n8\"],
+  parts="\"kernelArguments\": [\"boot=muster\", \"panic=30\", \"console=tty0\",
+    \"console=ttyS0,115200n8\", \"$verity\"],
   \"kernel\": $(describe "$work/kernel" kernel),
   \"initrd\": $(describe "$work/initrd" initrd),
   \"root\": $(describe "$work/root.squashfs" root.squashfs)"

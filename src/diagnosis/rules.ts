@@ -11,6 +11,7 @@ import { TICKET_REFUSALS } from '../machines/tickets.ts';
 import type { ReasonCode } from '../pxe/decide/decision.ts';
 import type { OutcomeCode } from '../pxe/dhcp/outcomes.ts';
 import { REFUSED_BY_GRUB } from '../pxe/script/grub.ts';
+import { BOOT_DISK_DAMAGED } from './boot-disk-rule.ts';
 import {
   BOOTING,
   CLIENT_PATIENCE,
@@ -442,6 +443,7 @@ export const RULES = [
       ...shown(withReason(boot, ['agent.boot-disk'], ['none', 'several', 'foreign']).slice(-1)),
     ],
   }),
+  BOOT_DISK_DAMAGED,
   rule({
     code: 'wrong-hash',
     title: 'A file does not have its hash',

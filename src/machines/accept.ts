@@ -67,7 +67,7 @@ export async function acceptMachine(
     spec.macs.length > document.spec.macs.length
   )
     await catalog.apply([{ ...document, spec }]);
-  roster.move(member, 'accepted', { bootsWithoutReady: 0, logTail: undefined });
+  roster.move(member, 'accepted', { bootsWithoutReady: 0, logTail: undefined, trial: undefined });
   await roster.commit([member], []);
   await deps.inventories.unsettle(name);
   deps.events.record({

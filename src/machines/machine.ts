@@ -95,6 +95,9 @@ export const statusForm = <At extends z.ZodType>(at: At) => ({
       secrets: texts.optional(),
       /** The state of its boot disk; absent when it has none or has not reported it yet. */
       bootDisk: reason.optional(),
+      kept: z.string().optional().meta({
+        description: 'SHA-256 of the root image that its boot disk starts.',
+      }),
       full: texts.optional().meta({ description: 'Nearly full mount point → percent in use.' }),
       ended: texts.optional().meta({ description: 'Program that has ended → its last complaint.' }),
       /** Absent: an agent that cannot be upgraded in place. */
@@ -117,6 +120,16 @@ export const statusForm = <At extends z.ZodType>(at: At) => ({
         .optional()
         .meta({ description: 'Serial number of the disk whose data may go, as an operator said.' }),
       step: z.string().optional().meta({ description: 'The last step, and how far it came.' }),
+    })
+    .optional(),
+  /**
+   * It was given a root image that is another one than its boot disk starts, and has not done its
+   * plan with it yet.
+   */
+  trial: z
+    .strictObject({
+      image: z.string().meta({ description: 'SHA-256 of that root image.' }),
+      session: z.string().meta({ description: 'Public name of the boot session.' }),
     })
     .optional(),
   /** Another system may hold this machine's credentials. Stays until `muster machine rearm`. */
@@ -155,6 +168,7 @@ const stored = z.strictObject({
 /** A machine's status, which the server keeps under `machine/NAME` in its store. */
 export type MachineStatus = Parsed<z.output<typeof stored>>;
 export type AgentStatus = NonNullable<MachineStatus['agent']>;
+export type Trial = NonNullable<MachineStatus['trial']>;
 export type Install = NonNullable<MachineStatus['install']>;
 export type Alarm = NonNullable<MachineStatus['alarm']>;
 export type Quarantine = NonNullable<MachineStatus['quarantine']>;

@@ -15,6 +15,7 @@ import type {
   Life,
   MachineStatus,
   Quarantine,
+  Trial,
 } from './machine.ts';
 import type { PhaseEvent } from './phases.ts';
 import type { Evidence, Recognition } from './recognition.ts';
@@ -37,6 +38,7 @@ export interface StatusChange {
   readonly bootsWithoutReady?: number;
   readonly logTail?: string | undefined;
   readonly agent?: AgentStatus | undefined;
+  readonly trial?: Trial | undefined;
   readonly alarm?: Alarm | undefined;
   readonly install?: Install | undefined;
   readonly quarantine?: Quarantine | undefined;

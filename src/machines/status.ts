@@ -105,7 +105,9 @@ const isAgent = (value: unknown): boolean =>
   maybe(value.step, isText) &&
   maybe(value.hold, isReason) &&
   maybe(value.bootDisk, isReason) &&
+  maybe(value.kept, isText) &&
   [value.ended, value.full].every((one) => maybe(one, areTexts));
+const isTrial = (value: unknown): boolean => isObject(value) && [value.image, value.session].every(isText);
 const isAlarm = (value: unknown): boolean => isReason(value) && isTime((value as Fields).at);
 
 const isLife = (value: unknown): boolean =>
@@ -150,6 +152,7 @@ export function readStatus(text: string): MachineStatus | undefined {
     maybe(status.session, isText) &&
     maybe(status.logTail, isText) &&
     maybe(status.agent, isAgent) &&
+    maybe(status.trial, isTrial) &&
     maybe(status.install, isInstall) &&
     maybe(status.alarm, isAlarm) &&
     maybe(status.quarantine, isAlarm) &&

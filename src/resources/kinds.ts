@@ -52,7 +52,7 @@ const profileSpec = z.strictObject({
   }),
   home: z.enum(['ram', 'boot', 'disk']).optional().meta({
     description:
-      'Where the system of its machines lives. ram: in memory, and a bootDisk is not used. boot: in memory, and the bootDisk, which is then required, keeps what was booted. disk: an image of a whole disk is installed once on the installDisk and boots from there (docs/life.md). Default: boot for machines that have a bootDisk, else ram.',
+      'Where the system of its machines lives. ram: in memory, and a bootDisk is not used. boot: its root image is read from the bootDisk, which is then required and also keeps what was booted. disk: an image of a whole disk is installed once on the installDisk and boots from there (docs/life.md). Default: boot for machines that have a bootDisk, else ram.',
   }),
   run: z
     .enum(['ram'])

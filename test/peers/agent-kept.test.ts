@@ -211,9 +211,25 @@ test('a machine that booted from the network waits for its server, and reports l
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(planner.facts().bootDisk).toEqual({
     state: 'started',
-    text: 'this boot is from it: the boot server did not answer',
+    text: 'this boot is from it, by what it kept',
   });
   expect(planner.facts().applied).toBeDefined();
+});
+
+test('a root image that was damaged on the boot disk is reported once, until the disk is brought up to date', async () => {
+  machine.write(
+    '/run/muster/root-damaged',
+    'the root image on the boot disk is damaged: SHA-256 1f instead of 2e',
+  );
+  planner.plan([CREATE, MARKER]);
+  expect((await machine.poll()).status).toBe(0);
+  expect(planner.facts().bootDisk).toEqual({
+    state: 'damaged',
+    text: 'the root image on the boot disk is damaged: SHA-256 1f instead of 2e',
+  });
+  machine.write('/run/muster/bootdisk', 'kept /dev/vda holds what this boot used');
+  await machine.poll();
+  expect(planner.facts().bootDisk?.state).toBe('kept');
 });
 
 test('orders that count only once (start etcd empty, set its data aside, leave) are not kept', async () => {

@@ -30,7 +30,7 @@ const REMOVAL = commandsOf('docs/install.md', 'Remove Muster');
 /** The commands that are not run, each with the reason. */
 const NOT_RUN: Readonly<Record<string, string>> = {
   'apt-get update': 'changes the host; the next test compares the packages',
-  'apt-get install --yes git make npm libatomic1 ipxe mmdebstrap squashfs-tools zstd':
+  'apt-get install --yes git make npm libatomic1 ipxe mmdebstrap squashfs-tools cryptsetup-bin zstd':
     'changes the host; the next test compares the packages',
   'npm ci': 'needs the registry; the test uses the node_modules of this checkout',
   'muster events --follow': 'does not end; test/peers/command.test.ts',

@@ -31,16 +31,23 @@ esac
 . "$here/muster-within.sh"
 run=$root/run/muster
 work=$run/boot
-# Where the boot disk is mounted.
+# Where the boot disk is mounted: here, or where the initramfs mounted it, because the root image of
+# this boot is a file on it.
 mounted=$work/disk
-# Where the initramfs put the root image.
-image=$root/run/muster/image/root.squashfs
+root_disk=$run/disk
+# Where the initramfs put the root image, if it is in memory.
+image=$run/image/root.squashfs
 uefi_loader=$root/usr/lib/systemd/boot/efi/systemd-bootx64.efi
 bios_sector=$root/usr/lib/syslinux/mbr/gptmbr.bin
 
-# Unmounts the disk, writes state $1 and reason $2 to /run/muster/bootdisk, and exits.
+# Unmounts the disk, or makes it read-only again if the root image is on it. Then writes state $1
+# and reason $2 to /run/muster/bootdisk, and exits.
 finish() {
-  ! mountpoint -q "$mounted" || write_within 600 umount "$mounted"
+  if [ "$mounted" = "$root_disk" ]; then
+    write_within 600 mount -o remount,ro "$mounted"
+  elif mountpoint -q "$mounted"; then
+    write_within 600 umount "$mounted"
+  fi
   reason=$(printf '%s' "$2" | tr -s '\0-\37\177' ' ' | head -c 300)
   printf '%s %s\n' "$1" "$reason" >"$work/ended" && mv "$work/ended" "$run/bootdisk"
   [ "$1" = kept ]
@@ -105,8 +112,14 @@ prepare_disk() {
 }
 
 # Mounts the disk's filesystem. One that was never finished or is broken is made again, because
-# everything on it is also elsewhere.
+# everything on it is also elsewhere; the one that has the root of this system is only made
+# writable.
 mount_disk() {
+  if [ "$(findmnt -nro SOURCE -M "$root_disk")" = "$partition" ]; then
+    mounted=$root_disk
+    try write_within 300 mount -o remount,rw "$mounted"
+    return 0
+  fi
   mkdir -p "$mounted"
   # A run that was killed left it mounted.
   ! mountpoint -q "$mounted" || try write_within 600 umount "$mounted"
@@ -196,18 +209,22 @@ fetch_boot_files() {
 }
 
 # Puts the root image and the configuration on the disk as two more initrds, whose files the
-# initramfs finds in /kept. Adds their names to initrds.
+# initramfs finds in /kept. Adds their names to initrds. A root image that this boot reads from the
+# disk stays the file that it is: this initramfs has shown that it can mount that.
 pack_image_and_seed() {
-  argument 'muster\.root\.sha256'
-  image_initrd=r-$(printf '%.16s' "$argument")
-  rm -rf "$work/root"
-  mkdir -p "$work/root/kept" && ln -s "$image" "$work/root/kept/root.squashfs"
-  pack "$image_initrd" "$work/root" kept kept/root.squashfs
+  if [ -n "$root_on_disk" ]; then
+    image_initrd=
+  else
+    image_initrd=r-$image_name
+    rm -rf "$work/root"
+    mkdir -p "$work/root/kept" && ln -s "$image" "$work/root/kept/root.squashfs"
+    pack "$image_initrd" "$work/root" kept kept/root.squashfs
+  fi
   cd "$work/seed" || finish failed "there is no $work/seed"
   seed_initrd=s-$(cat kept/seed/* | sha256sum | head -c 16)
   # shellcheck disable=SC2046 # names, one a word
   pack "$seed_initrd" "$work/seed" kept kept/seed $(ls -d kept/seed/*)
-  initrds="$initrds $image_initrd $seed_initrd"
+  initrds="$initrds${image_initrd:+ $image_initrd} $seed_initrd"
 }
 
 # Prints the kernel arguments for a start from the disk: those of this boot, without the ones that
@@ -246,12 +263,22 @@ editor no' loader/loader.conf
 # Removes the files of earlier boots, which no configuration names any more.
 remove_old_files() {
   for file in "$mounted"/muster/*; do
-    case " $kernel $initrds " in
+    case " $kernel $initrds ${root_on_disk:+v-$image_name} " in
       *" ${file##*/} "*) ;;
       *) rm -f "$file" ;;
     esac
   done
 }
+
+# Says where the root image of this boot is, for people.
+where_root_is() {
+  if [ -n "$root_on_disk" ]; then
+    echo 'its root image is read from there'
+    return
+  fi
+  read -r _ why <"$run/root"
+  echo "its root image is in memory${why:+: $why}"
+} 2>/dev/null
 
 # Does `keep`: brings the boot disk up to date. The order matters: a file is complete on the disk
 # before a configuration names it, and removed only after none does.
@@ -259,12 +286,17 @@ keep() {
   check_image
   prepare_disk "$1"
   shift
+  argument 'muster\.root\.sha256'
+  image_name=$(printf '%.16s' "$argument")
+  [ -e "$image" ] || image=$root_disk/muster/v-$image_name
   if [ ! -e "$image" ]; then
     missing='the root image of this boot is not in /run/muster/image'
     finish failed "$missing: it is none that Muster builds"
   fi
   [ -e "$work/seed" ] || finish failed 'the boot server did not give the configuration of this boot'
+  root_on_disk=
   mount_disk
+  [ "$mounted/muster/v-$image_name" != "$image" ] || root_on_disk=yes
   try mkdir -p "$mounted/muster" "$mounted/syslinux" "$mounted/EFI/BOOT" \
     "$mounted/loader/entries"
   rm -f "$mounted/muster/new"
@@ -275,7 +307,7 @@ keep() {
   try write_within 600 sync -f "$mounted"
   remove_old_files
   try write_within 600 sync -f "$mounted"
-  finish kept "$device holds what this boot used"
+  finish kept "$device holds what this boot used; $(where_root_is)"
 }
 
 mkdir -p "$work"

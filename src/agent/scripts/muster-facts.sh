@@ -167,10 +167,14 @@ look_at_boot_disk() {
   [ -n "$boot" ] || return 0
   if [ -n "$from_boot_disk" ]; then
     boot_state=started
-    boot_text='this boot is from it: the boot server did not answer'
+    boot_text='this boot is from it, by what it kept'
     return 0
   fi
   first_line "$run/bootdisk"
+  if [ -z "$first_line" ] && [ -e "$run/root-damaged" ]; then
+    first_line "$run/root-damaged"
+    first_line="damaged $first_line"
+  fi
   boot_state=${first_line%% *}
   boot_text=${first_line#* }
 }

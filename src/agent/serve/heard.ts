@@ -28,18 +28,30 @@ export async function heard(
   address: string,
 ): Promise<void> {
   const { roster, events, clock } = deps;
-  const agent = { since: clock.now(), ...statusOf(facts) };
+  const before = member.status.agent;
+  const kept = keptBy(before, facts);
+  const agent = { since: clock.now(), ...statusOf(facts), ...(kept !== undefined && { kept }) };
   const beat = roster.heartbeats.beat(member.name, { bootId: agent.bootId, address });
   if (beat === 'returned') {
     const text = 'Two systems use one certificate of this machine in turns: it was copied.';
     await raiseAlarm(deps, member.name, { code: 'copied', text }, address);
   }
-  const before = member.status.agent;
-  if (before !== undefined && isDeepStrictEqual({ ...before, since: agent.since }, agent)) return;
-  roster.change(member, { agent });
+  const { trial } = member.status;
+  const proved = trial !== undefined && facts.image === trial.image && facts.applied !== undefined;
+  if (before !== undefined && !proved && isDeepStrictEqual({ ...before, since: agent.since }, agent)) return;
+  roster.change(member, { agent, ...(proved && { trial: undefined }) });
   const { session } = member.status;
   for (const news of newsOf(before, agent, address))
     events.record({ subject: member.name, ...(session !== undefined && { session }), ...news });
+}
+
+/**
+ * The root image that the machine's boot disk starts. A disk keeps what it has while the agent says
+ * nothing else.
+ */
+function keptBy(before: AgentStatus | undefined, { bootDisk, image }: AgentFacts): string | undefined {
+  if (bootDisk?.state === 'kept') return image;
+  return bootDisk?.state === 'foreign' ? undefined : before?.kept;
 }
 
 /** The agent's status by its facts. Everything that a machine wrote is made printable and short. */

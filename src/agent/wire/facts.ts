@@ -83,10 +83,19 @@ export interface ApiserverFacts {
 
 /**
  * The state of the disk from which the machine boots without Muster. kept: it holds what this boot
- * used. started: this boot came from it. failed: it could not be updated. The others as in {@link
- * DataDisk}.
+ * used. started: this boot came from it. damaged: this boot found that the root image on it had
+ * changed, and fetched it again. failed: it could not be updated. The others as in
+ * {@link DataDisk}.
  */
-export const BOOT_DISK_STATES = ['kept', 'started', 'failed', 'none', 'several', 'foreign'] as const;
+export const BOOT_DISK_STATES = [
+  'kept',
+  'started',
+  'damaged',
+  'failed',
+  'none',
+  'several',
+  'foreign',
+] as const;
 
 interface BootDiskFacts {
   readonly state: (typeof BOOT_DISK_STATES)[number];

@@ -37,6 +37,7 @@ import {
 } from './decide.ts';
 import type { BootDecision } from './decision.ts';
 import { type SelectedBy, selectionOf } from './selection.ts';
+import { wasTried } from './trial.ts';
 
 /**
  * What the boot service needs. It answers machines that nobody has authenticated, so it holds these
@@ -233,7 +234,8 @@ export function createBootContext(deps: BootDeps): BootContext {
         found.inventory === inventories.counting(member.name)
       )
         return found;
-      const made = machineAnswer({ profiles: allProfiles, inventories }, member, network, generation);
+      const selecting = { profiles: allProfiles, inventories, catalog };
+      const made = machineAnswer(selecting, member, network, generation);
       answers.set(member, made);
       return made;
     },
@@ -340,16 +342,18 @@ export function addressOf(
 }
 
 function machineAnswer(
-  selecting: SelectedBy,
+  selecting: SelectedBy & { readonly catalog: Pick<Catalog, 'get'> },
   member: Member,
   network: ServedNetwork,
   generation: number,
 ): MachineAnswer {
   const spec = member.entry?.document.spec;
+  const selection = selectionOf(selecting, member, network.name);
   const recognised: MachineAnswer['recognised'] = spec
     ? {
         kind: 'known',
-        selection: selectionOf(selecting, member, network.name),
+        selection,
+        tried: wasTried(selecting.catalog, member, selection),
         bootsWithoutReady: member.status.bootsWithoutReady,
         quarantine: member.status.quarantine?.text,
         life: member.status.life,

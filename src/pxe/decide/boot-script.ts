@@ -13,7 +13,7 @@ import type { Rendered } from '../../ignition/rendered.ts';
 import { endsRescue } from '../../machines/life/rescue.ts';
 import type { Identity } from '../../machines/machine.ts';
 import type { Member } from '../../machines/roster.ts';
-import type { NamedProfile, Selection } from '../../machines/select.ts';
+import type { Selection } from '../../machines/select.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { ImageSpec } from '../../resources/kinds.ts';
 import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
@@ -29,6 +29,7 @@ import { type Asker, foreignness, verdictOnAlive, verdictOnForeign } from './for
 import { imageState } from './image-state.ts';
 import { givesAddress } from './own-addresses.ts';
 import { considersInventory, selectionOf } from './selection.ts';
+import { trialOf, wasTried } from './trial.ts';
 
 /** MAC of a session whose client did not name its boot interface. */
 const NO_MAC = '00:00:00:00:00:00' as Mac;
@@ -265,7 +266,8 @@ export function prepareFor(context: BootContext, member: Member, on: PrepareFor)
   const { bootsWithoutReady, alive = false } = on;
   const { quarantine, life, install } = member.status;
   const { discovery } = on.network ?? {};
-  const facts = { bootsWithoutReady, alive, life, discovery, install };
+  const tried = wasTried(context.catalog, member, selection, on.session);
+  const facts = { bootsWithoutReady, alive, life, discovery, install, tried };
   const known = { kind: 'known', selection, ...facts } as const;
   const machine: Recognised = { ...known, quarantine: quarantine?.text };
   const outline = judge(machine);
@@ -304,7 +306,7 @@ export function prepareFor(context: BootContext, member: Member, on: PrepareFor)
   if (!result.ok) return refused(result.faults);
   const rendered = result.value;
   try {
-    const script = textOf(context, member, on, selection.profile, image, rendered);
+    const script = textOf(context, member, on, selection, image, rendered);
     return { verdict: able, image, boot: { rendered, script }, settles };
   } catch (error) {
     if (!(error instanceof MusterError)) throw error;
@@ -343,10 +345,11 @@ function textOf(
   context: BootContext,
   member: Member,
   { baseUrl, session, mac, loader }: PrepareFor,
-  { name, spec }: NamedProfile,
+  selection: Extract<Selection, { kind: 'selected' }>,
   image: ImageSpec,
   rendered: Rendered,
 ): string {
+  const { name, spec } = selection.profile;
   return writerFor(loader).boot({
     baseUrl,
     session,
@@ -357,6 +360,7 @@ function textOf(
     kernel: image.kernel,
     initrds: image.initrds ?? [],
     root: image.root,
+    bootDisk: disksFor(context, member, selection).boot !== undefined,
     kernelArguments: [
       ...(image.kernelArguments ?? []),
       ...(spec.kernelArguments ?? []),
@@ -381,6 +385,7 @@ async function give(
   const { roster, events } = context;
   const { sessions } = roster;
   const first = !live.given;
+  const root = context.catalog.get('Image', verdict.image)?.document.spec.root?.sha256;
   const superseded = first ? sessions.promote(live) : undefined;
   sessions.set(live, {
     profile: verdict.profile,
@@ -396,6 +401,7 @@ async function give(
       session: live.session.id,
       bootsWithoutReady: member.status.bootsWithoutReady + 1,
       logTail: undefined,
+      trial: trialOf(member, root, live.session.id),
     });
   events.record({
     kind: 'boot.script',

@@ -64,6 +64,8 @@ export type Recognised =
       readonly discovery?: string | undefined;
       /** How far the installation on its disk has come. */
       readonly install?: Install | undefined;
+      /** It got this image once already, and its boot disk has one that worked. */
+      readonly tried?: boolean;
       /** The machine's agent was heard so recently that the machine cannot be booting now. */
       readonly alive?: boolean;
     };
@@ -128,6 +130,8 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
     reason: reason('installed', `(${profile.name}, disk ${disk})`),
   });
   if (onDisk && state === 'installed') return fromDisk();
+  if (machine.tried)
+    return { kind: 'disk', reason: reason('way_back', `(${profile.spec.image}, ${profile.name})`) };
   if (machine.bootsWithoutReady >= BOOT_LIMIT)
     return hold('boot_loop', `(${machine.bootsWithoutReady} boots)`);
   if (onDisk && state === 'written') return fromDisk();
@@ -309,6 +313,8 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
       return `nothing if ${subject} is rebooting: it continues within a minute; otherwise something else uses its identity (muster events ${subject})`;
     case 'boot_loop':
       return `muster machine accept ${subject}`;
+    case 'way_back':
+      return `correct the image of its profile, or muster machine accept ${subject}, which tries it again`;
     case 'address_mismatch':
       return `boot it by DHCP, or list its address under addresses in the Machine document ${subject}`;
     case 'mac_unlisted':

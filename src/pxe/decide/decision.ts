@@ -23,6 +23,8 @@ export const REASONS = {
   profile_holds: 'The profile says hold.',
   profile_ignores: 'The profile says ignore.',
   profile_disk: 'The profile says to boot from disk.',
+  way_back:
+    'The machine booted the image of its profile once, and its agent did not get through its plan. It starts from its boot disk what worked before.',
   installs:
     'The profile has its system on disk, and the machine has none yet: it boots the system that installs it.',
   installed: 'The system is installed on its disk.',

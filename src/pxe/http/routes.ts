@@ -134,6 +134,8 @@ export const KERNEL_ARGUMENTS = {
   'muster.url': 'Base URL of this session, e.g. http://10.77.0.1:8080/boot/SESSION',
   'muster.root': 'URL of the root image (squashfs).',
   'muster.root.sha256': 'SHA-256 of the root image; Muster images check it before they mount it.',
+  'muster.home':
+    'boot: the machine has a boot disk; the initrd of Muster images mounts the root image from there, where it can.',
   'muster.time':
     "The server's time when the script was served, in seconds since 1970; the initrd of Muster images sets the clock forward to it.",
   BOOTIF: 'The interface that booted, as PXELINUX writes it: 01-52-54-00-aa-00-01.',

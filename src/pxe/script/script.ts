@@ -155,6 +155,8 @@ export interface BootScriptInput {
   readonly kernel: Asset;
   readonly initrds: readonly Asset[];
   readonly root?: Asset | undefined;
+  /** The machine has a boot disk, from which the root image is mounted. */
+  readonly bootDisk?: boolean;
   /**
    * The arguments of image, profile and rendered configuration, in this order. When two conflict,
    * kernels use the later one.
@@ -174,13 +176,14 @@ export function assetUrl(baseUrl: string, asset: Asset, fallbackName: string): s
  * loader that knows its interface by a variable writes BOOTIF itself.
  */
 export function bootArguments(
-  { baseUrl, session, root, time, kernelArguments }: BootScriptInput,
+  { baseUrl, session, root, bootDisk = false, time, kernelArguments }: BootScriptInput,
   bootif: string | undefined,
 ): readonly string[] {
   const ours: Readonly<Record<keyof typeof KERNEL_ARGUMENTS, string | undefined>> = {
     'muster.url': `${baseUrl}${machinePath('report', { session }).replace(/\/report$/, '')}`,
     'muster.root': root && assetUrl(baseUrl, root, 'root'),
     'muster.root.sha256': root?.sha256,
+    'muster.home': root && bootDisk ? 'boot' : undefined,
     'muster.time': time === undefined ? undefined : String(Math.floor(time / 1000)),
     BOOTIF: bootif,
   };

@@ -100,5 +100,5 @@ test('verdicts of an earlier boot do not wait: nothing more will happen in it', 
 
 test('the initrd still reports a wrong root image in the words that the rule looks for', () => {
   const script = path.join(import.meta.dirname, '../../../images/debian/initramfs/scripts/muster');
-  expect(readFileSync(script, 'utf8')).toContain(`fail "${WRONG_ROOT}`);
+  expect(readFileSync(script, 'utf8')).toContain(`why="${WRONG_ROOT}`);
 });

@@ -49,8 +49,8 @@ const runsImage: Judge = ({ name, facts }, { order, cluster }) => {
   if (facts?.bootDisk?.state === 'started')
     return held(
       'boot-disk',
-      `${name} started from its boot disk, because the boot host did not answer, and not with the image ${image}.`,
-      'Reboot it when the boot host answers; the roll then continues by itself.',
+      `${name} started from its boot disk, and not with the image ${image}: the boot host did not answer, or the image was tried and did not work.`,
+      `\`muster explain ${name}\` says which. Correct the image, or reboot it when the boot host answers; \`muster machine accept ${name}\` has an image that was tried once tried again. The roll then continues by itself.`,
     );
   return held(
     'other-image',
