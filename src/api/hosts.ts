@@ -18,6 +18,11 @@ export interface Hosts {
   wantedFiles(): string | undefined;
   /** An operator removed a file here: the others remove it too, unless it is wanted again. */
   removedFile(sha256: string): void;
+  /** Invites a new host; the code that it joins by. Call it only where the store is shared. */
+  invite(name: string, sharesCertificate: boolean): string;
+  /** Whether it is invited, and its code still counts. */
+  invited(name: string): boolean;
+  callOff(name: string): void;
   forget(name: string): Promise<boolean>;
   /** Lets another host act; returns before that. */
   handOver(): void;

@@ -53,7 +53,7 @@ export const PORTS: readonly Port[] = [
     where: `TCP ${DEFAULT_SIBLING_PORT} (\`--sibling-port\`), and outgoing to it`,
     protocol: 'HTTPS, TLS 1.3, client certificates',
     who: 'the other boot hosts that share the store',
-    what: 'Files of images and artifacts. Closes the connection of every client whose certificate is not one that a boot host told in the store.',
+    what: 'Files of images and artifacts; requests to join while a host is invited. Closes otherwise the connection of every client whose certificate is not one that a boot host told in the store.',
     off: 'no `--store`; `--sibling-port` moves it',
   },
   {

@@ -24,6 +24,12 @@ export const RUNNING_ERRORS = {
     http: 409,
     fix: 'See `muster pki status`: agents renew certificates of their machines, so look whether the machine is heard; a CA has to be rotated.',
   },
+  E_JOIN: {
+    title: 'The code of an invitation does not count.',
+    who: 'operator',
+    http: 403,
+    fix: 'Make another one on the acting host: `muster host invite NAME`.',
+  },
   E_NO_STANDBY: {
     title: 'No other boot host could take over.',
     who: 'operator',

@@ -72,6 +72,9 @@ export const EVENT_KINDS = {
   'machine.conflict': 'Two machines claim one identity.',
   'host.take-over':
     'This boot host acts after another one; the reason says why that one ceased, the fields how long nobody answered.',
+  'host.joined': 'A new boot host got the vault key and the settings to stand by; the fields say from where.',
+  'host.join-refused':
+    'Somebody asked to join as a boot host with a code that does not count: wrong, used, too old or called off.',
   'clock.doubted':
     "The boot host's clock is in doubt; the reason says which other clocks disagree. Nothing is issued, rotated or deleted meanwhile.",
   'clock.proved': "The boot host's clock is right again, as other clocks show.",

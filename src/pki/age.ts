@@ -3,7 +3,7 @@
  * belongs to a recipient, so that `age -d` of every distribution reads what Muster exports. The
  * package `age-encryption` writes and reads them; see docs/decisions/0156.
  */
-import { Decrypter, Encrypter } from 'age-encryption';
+import { Decrypter, Encrypter, generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { MusterError } from '../base/errors.ts';
 
 /** The text of a public X25519 key, `age1…`. */
@@ -53,6 +53,12 @@ export function readIdentities(text: string): readonly Identity[] {
   if (found.length === 0)
     throw new MusterError('E_USAGE', 'the file holds no identity of age (AGE-SECRET-KEY-1…)');
   return found as Identity[];
+}
+
+/** Makes an identity, and its recipient. */
+export async function newIdentity(): Promise<{ readonly identity: Identity; readonly recipient: Recipient }> {
+  const identity = await generateX25519Identity();
+  return { identity: identity as Identity, recipient: (await identityToRecipient(identity)) as Recipient };
 }
 
 function takes(add: () => void): boolean {

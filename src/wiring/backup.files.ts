@@ -75,7 +75,7 @@ export function hostArchive(
 }
 
 /** The files of the configuration directory, relative to it. */
-function documentsOf(directory: string | undefined): readonly string[] {
+export function documentsOf(directory: string | undefined): readonly string[] {
   if (directory === undefined) return [];
   return fs
     .readdirSync(directory, { recursive: true, withFileTypes: true })

@@ -15,6 +15,7 @@ import type { AnyKind } from '../cluster/change/kind.ts';
 import type { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
 import type { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import type { createKubes } from '../cluster/kube.socket.ts';
+import type { EventSink } from '../events/event.ts';
 import type { Vault } from '../pki/vault.ts';
 import type { startSealer } from '../pki/vault-key.files.ts';
 import type { Assets } from '../pxe/assets/assets.files.ts';
@@ -55,7 +56,7 @@ export interface Outside {
   /** Exchanges files with the other boot hosts until it is closed. The store opens later. */
   readonly shareAssets: (
     assets: Assets,
-    common: Pick<Common, 'clock' | 'log'>,
+    common: Pick<Common, 'clock' | 'log'> & { readonly events: EventSink },
   ) => Promise<{ readonly close: () => Promise<void> }>;
   /** Opens the store; where several hosts share one, this waits until none of the others acts. */
   readonly openStore: (options: SqliteStoreOptions) => Promise<FileStore>;

@@ -27,6 +27,7 @@ import type { EtcdStore } from '../store/etcd.socket.ts';
 import { openSqliteStore } from '../store/sqlite.files.ts';
 import { emptySockets, guardedDatagrams, guardRequests, type RecentDatagrams } from './acting.socket.ts';
 import type { Outside } from './common.ts';
+import { whatJoins } from './join.files.ts';
 import { openSiblings, type Siblings } from './siblings.socket.ts';
 
 export const ofThisHost = ({
@@ -39,6 +40,7 @@ export const ofThisHost = ({
     revision: () => 0,
     now: Date.now,
     ...{ wants: () => {}, wantedFiles: () => undefined, removedFile: () => {} },
+    ...{ invite: () => '', invited: () => false, callOff: () => {} },
     forget: async () => false,
     handOver: () => {},
   },
@@ -82,13 +84,7 @@ interface Turns {
 }
 
 /** As {@link ofThisHost}, with a store that several hosts share, if there is one. */
-export function amongHosts(
-  options: Pick<
-    ServeOptions,
-    'localWebhooks' | 'releaseKey' | 'etcd' | 'hostName' | 'bootAddresses' | 'siblingPort' | 'copyRate'
-  >,
-  { signal, standsBy, handOver, stop }: Turns,
-): Outside {
+export function amongHosts(options: ServeOptions, { signal, standsBy, handOver, stop }: Turns): Outside {
   const outside = ofThisHost(options);
   const { etcd, hostName, bootAddresses, siblingPort, copyRate } = options;
   if (etcd === undefined) return outside;
@@ -110,14 +106,21 @@ export function amongHosts(
       wants: (files) => siblings?.wants(files),
       wantedFiles: () => siblings?.wantedFiles(),
       removedFile: (sha256) => siblings?.removedFile(sha256),
+      invite: (name, sharesCertificate) => siblings!.invite(name, sharesCertificate),
+      invited: (name) => siblings?.invited(name) ?? false,
+      callOff: (name) => siblings?.callOff(name),
       forget: async (name) => (await store?.forgetHost(name)) ?? false,
       handOver() {
         store?.leaveAs('handed_over');
         handOver();
       },
     },
-    async shareAssets(assets, { clock, log }) {
-      const opened = await openSiblings({ host, port: siblingPort, rate: copyRate, assets, clock, log });
+    async shareAssets(assets, common) {
+      const opened = await openSiblings({
+        ...{ ...common, host, port: siblingPort, rate: copyRate, assets },
+        addresses: () => ownAddresses(bootAddresses),
+        whatJoins: (...asked) => whatJoins(options, ...asked),
+      });
       siblings = opened;
       return opened;
     },

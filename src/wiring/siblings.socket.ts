@@ -1,15 +1,27 @@
 /** What this host and the other boot hosts fetch from each other, whether it acts or stands by. */
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../base/clock.ts';
+import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
 import type { Log } from '../base/log.ts';
+import type { EventSink } from '../events/event.ts';
+import { type Recipient, readRecipient } from '../pki/age.ts';
 import type { Assets } from '../pxe/assets/assets.files.ts';
 import { askSibling, type SiblingAt, textOf } from '../pxe/siblings/ask.socket.ts';
+import { writeCode } from '../pxe/siblings/code.ts';
 import { Copying, idOf, type Sent, type Sibling } from '../pxe/siblings/copying.ts';
+import { Invitations } from '../pxe/siblings/invitations.ts';
 import { listenToSiblings } from '../pxe/siblings/listener.server.ts';
 import { makePair, type Pair } from '../pxe/siblings/pair.ts';
-import { FILE_PATH, WANTED_PATH, type Wanted, wanted as wantedForm } from '../pxe/siblings/wire.ts';
+import {
+  FILE_PATH,
+  type JoinAnswer,
+  joinRequest,
+  WANTED_PATH,
+  type Wanted,
+  wanted as wantedForm,
+} from '../pxe/siblings/wire.ts';
 import { type HostSeen, SILENT_MS } from '../store/etcd/hosts.ts';
 import type { About } from '../store/etcd.socket.ts';
 
@@ -19,6 +31,11 @@ export interface SiblingsOptions {
   /** Octets a second at most. */
   readonly rate: number;
   readonly assets: Assets;
+  readonly events: EventSink;
+  /** What the host gets that was invited and asks from there. */
+  readonly whatJoins: (host: string, recipient: Recipient, sharesCertificate: boolean) => Promise<JoinAnswer>;
+  /** The addresses by which this host alone is reached. */
+  readonly addresses: () => readonly string[];
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -32,6 +49,10 @@ export interface Siblings {
   wantedFiles(): string | undefined;
   /** The others remove the file as well. */
   removedFile(sha256: string): void;
+  /** Invites a new host: the code that it joins by. */
+  invite(host: string, sharesCertificate: boolean): string;
+  invited(host: string): boolean;
+  callOff(host: string): void;
   close(): Promise<void>;
 }
 
@@ -53,8 +74,11 @@ export async function openSiblings(options: SiblingsOptions): Promise<Siblings> 
   const removed = new Set<string>();
   const others = (): readonly HostSeen[] => presence?.list().slice(1) ?? [];
   const own = (): Wanted | undefined => files && listOf(files(), assets, removed);
+  const invitations = new Invitations(clock);
   const { port, close } = await listenToSiblings({
     ...{ port: options.port, pair, assets, wanted: own, clock, log },
+    invites: () => invitations.some,
+    join: (body, address) => joined(options, invitations, body, address),
     sibling: (shown) => others().find(({ sibling }) => sibling?.fingerprint === shown)?.host,
     isSibling: (address) => others().some(({ addresses }) => addresses.includes(address)),
   });
@@ -87,12 +111,46 @@ export async function openSiblings(options: SiblingsOptions): Promise<Siblings> 
       removed.add(sha256);
       if (removed.size > MOST_REMOVED) removed.delete(removed.values().next().value!);
     },
+    invite(name, sharesCertificate) {
+      const secret = invitations.invite(name, sharesCertificate);
+      return writeCode({ addresses: options.addresses(), port, fingerprint: pair.fingerprint, secret });
+    },
+    invited: (name) => invitations.has(name),
+    callOff: (name) => invitations.callOff(name),
     async close() {
       ending.abort();
       await copying.ended;
       await close();
     },
   };
+}
+
+/** Answers a host that asks to join; undefined: its secret is not that of an invitation. */
+async function joined(
+  { whatJoins, events, log }: SiblingsOptions,
+  invitations: Invitations,
+  body: string,
+  address: string,
+): Promise<string | undefined> {
+  const request = joinRequest.safeParse(parsed(body));
+  if (!request.success) return undefined;
+  const recipient = readRecipient(request.data.recipient);
+  const found = invitations.redeem(request.data.secret);
+  if (found.host === undefined) {
+    if (found.recorded) events.record({ kind: 'host.join-refused', subject: 'muster', fields: { address } });
+    return undefined;
+  }
+  const { host, sharesCertificate } = found;
+  const answer = await whatJoins(host, recipient, sharesCertificate).catch((error: unknown) => {
+    log.error(
+      { host, cause: messageOf(error) },
+      'a boot host cannot be given what it needs; invite it again',
+    );
+    throw error;
+  });
+  events.record({ kind: 'host.joined', subject: 'muster', fields: { host, address } });
+  log.info({ host, address }, 'a boot host has what it needs to stand by');
+  return JSON.stringify(answer);
 }
 
 const rank = ({ role }: HostSeen): number => (role === 'acting' ? 0 : 1);

@@ -80,7 +80,7 @@ export async function openState(
   const loaderDirectories = [writeOwnLoaders(options), ...options.loaders];
   const assets = await openAssets({ directory: join(options.state, 'assets'), loaderDirectories, log });
   // A host that stands by fetches files too.
-  const sharing = await outside.shareAssets(assets, { clock, log });
+  const sharing = await outside.shareAssets(assets, { clock, log, events });
   closing.defer(() => sharing.close());
   /** Why the disk refused the last commit; undefined while commits succeed. */
   const disk: { failure: string | undefined } = { failure: undefined };

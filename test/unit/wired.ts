@@ -48,6 +48,7 @@ export function wired(given: Wished) {
         revision: () => 0,
         now: () => clock.now(),
         ...{ wants: () => {}, wantedFiles: () => undefined, removedFile: () => {} },
+        ...{ invite: () => '', invited: () => false, callOff: () => {} },
         forget: async () => false,
         handOver: () => {},
       },

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
+import { INVITED_FOR } from '../../pxe/siblings/invitations.ts';
 import type { HostSeen } from '../../store/etcd/hosts.ts';
 import { listOf, type Parsed, part, time } from '../contract/contract.ts';
 import { filesOf, type Hosts, hostState, ready } from '../hosts.ts';
@@ -12,6 +13,9 @@ import { timestamp } from '../times.ts';
 interface Deps {
   readonly hosts: Hosts;
 }
+
+/** As `--host-name` takes it. */
+const HOST_NAME = /^[A-Za-z0-9][A-Za-z0-9.-]{0,62}$/;
 
 const hostItem = z
   .strictObject({
@@ -96,6 +100,49 @@ export const HOSTS = [
       beforeChange('hand over to another host');
       hosts.handOver();
       return { standbys: standbys.map(({ host }) => host) };
+    },
+  ),
+  operation(
+    'POST /v1/hosts/invitations',
+    {
+      access: 'administer',
+      takes: 'socket',
+      summary: 'Invites a new boot host: the code gives it all that this host has; secret.',
+      body: z.strictObject({
+        host: z.string().regex(HOST_NAME, 'is no name of a host'),
+        shareCertificate: z.boolean().optional().meta({
+          description: 'The new host also gets the certificate that this one shows etcd, with its key.',
+        }),
+      }),
+      answer: z.strictObject({ code: z.string(), seconds: z.int() }),
+    },
+    ({ body: { host, shareCertificate } }, { hosts }: Deps) => {
+      if (!hosts.shared)
+        throw new MusterError(
+          'E_CONFLICT',
+          'the store of this host is its own; move it to etcd first (docs/several-hosts.md)',
+        );
+      if (hosts.list().some((one) => one.host === host && hostState(one) !== 'silent'))
+        throw new MusterError('E_CONFLICT', `there is a boot host "${host}"; give the new one another name`);
+      beforeChange(`invite the boot host ${host}`);
+      const code = hosts.invite(host, shareCertificate === true);
+      return { code, seconds: INVITED_FOR / 1000 };
+    },
+  ),
+  operation(
+    'DELETE /v1/hosts/invitations/:name',
+    {
+      access: 'administer',
+      takes: 'role',
+      summary: 'Calls an invitation off.',
+      answer: z.strictObject({ calledOff: z.string() }),
+    },
+    ({ params: { name } }, { hosts }: Deps) => {
+      if (!hosts.invited(name))
+        throw new MusterError('E_NOT_FOUND', `${name} is not invited, or its code was used or has ended`);
+      beforeChange(`call off the invitation of ${name}`);
+      hosts.callOff(name);
+      return { calledOff: name };
     },
   ),
   operation(

@@ -43,6 +43,27 @@ export const COLUMNS: readonly Column<HostItem>[] = [
   { heading: 'ADDRESSES', cell: ({ addresses }) => addresses.join(',') },
 ];
 
+/** `muster host invite NAME`. */
+export async function invite(
+  host: string,
+  options: ServerOptions & { readonly shareCertificate?: true; readonly callOff?: true },
+  io: Io,
+): Promise<number> {
+  const client = openClient(options, io);
+  if (options.callOff) {
+    await client.ask('DELETE /v1/hosts/invitations/:name', { params: { name: host } });
+    io.err(`${host} is not invited any more\n`);
+    return EXIT.ok;
+  }
+  const body = { host, ...(options.shareCertificate && { shareCertificate: true }) };
+  const { code, seconds } = await client.ask('POST /v1/hosts/invitations', { body });
+  io.err(
+    `on ${host}, as root, within ${Math.floor(seconds / 60)} minutes: \`muster host join\` with this code. It counts once, and gives away all that this host knows.\n`,
+  );
+  io.out(`${code}\n`);
+  return EXIT.ok;
+}
+
 /** `muster host hand-over`. */
 export async function handOver(options: ServerOptions, io: Io): Promise<number> {
   const { standbys } = await openClient(options, io).ask('POST /v1/hosts/hand-over');

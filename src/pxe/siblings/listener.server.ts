@@ -1,6 +1,6 @@
 /**
  * The listener for the other boot hosts that share the store. Only a client with the certificate of
- * one of them gets an answer; the connection of any other is closed.
+ * one of them gets an answer; the connection of any other is closed, unless a host is invited.
  */
 import { constants } from 'node:crypto';
 import { open } from 'node:fs/promises';
@@ -19,7 +19,7 @@ import type { Log } from '../../base/log.ts';
 import type { OpenedAssets } from '../assets/assets.ts';
 import { selectRange } from '../http/range.ts';
 import { fingerprintOf, type Pair } from './pair.ts';
-import { FILE_PATH, WANTED_PATH, type Wanted } from './wire.ts';
+import { FILE_PATH, JOIN_PATH, WANTED_PATH, type Wanted } from './wire.ts';
 
 export interface ListenerOptions {
   readonly port: number;
@@ -31,6 +31,10 @@ export interface ListenerOptions {
   readonly isSibling: (address: string) => boolean;
   /** What this host wants the others to have; undefined while it does not act. */
   readonly wanted: () => Wanted | undefined;
+  /** Whether a host is invited to join: only then, a stranger is listened to. */
+  readonly invites: () => boolean;
+  /** Answers a request to join; undefined: it is refused. `address` is where it came from. */
+  readonly join: (body: string, address: string) => Promise<string | undefined>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -52,7 +56,7 @@ const GRACE = millis(500);
 export async function listenToSiblings(
   options: ListenerOptions,
 ): Promise<{ readonly port: number; readonly close: () => Promise<void> }> {
-  const { pair, sibling, isSibling, log, port, clock } = options;
+  const { pair, sibling, isSibling, invites, log, port, clock } = options;
   const server = https.createServer(
     {
       cert: pair.certificate,
@@ -75,7 +79,7 @@ export async function listenToSiblings(
   );
   server.setTimeout(STALLED_MS);
   server.on('secureConnection', (socket) => {
-    if (siblingAt(socket, sibling) === undefined) socket.destroy();
+    if (siblingAt(socket, sibling) === undefined && !invites()) socket.destroy();
   });
   server.on('tlsClientError', (_error, socket) => socket.destroy());
   server.on('clientError', (_error, socket) => socket.destroy());
@@ -108,17 +112,37 @@ function siblingAt(socket: TLSSocket, sibling: ListenerOptions['sibling']): stri
   return shown === undefined ? undefined : sibling(fingerprintOf(shown));
 }
 
+/** A request to join is shorter. */
+const JOIN_OCTETS = 4096;
+
+/** The body of a request to join; undefined when it is too long. */
+async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
+  const parts: Buffer[] = [];
+  let octets = 0;
+  for await (const part of request) {
+    octets += (part as Buffer).length;
+    if (octets > JOIN_OCTETS) return undefined;
+    parts.push(part as Buffer);
+  }
+  return Buffer.concat(parts).toString();
+}
+
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  { sibling, wanted, assets }: ListenerOptions,
+  { sibling, wanted, assets, invites, join }: ListenerOptions,
 ): Promise<void> {
   response.on('error', () => {});
   response.shouldKeepAlive = false;
   const say = (status: number, body = ''): void => void response.writeHead(status).end(body);
+  const { method, url = '' } = request;
+  if (method === 'POST' && url === JOIN_PATH && invites()) {
+    const body = await bodyOf(request);
+    const answered = body && (await join(body, plainAddress(request.socket.remoteAddress)));
+    return answered === undefined ? say(403) : say(200, answered);
+  }
   // A host that was removed meanwhile may still have its connection.
   if (siblingAt(request.socket as TLSSocket, sibling) === undefined) return say(403);
-  const { method, url = '' } = request;
   if (method !== 'GET') return say(405);
   if (url === WANTED_PATH) {
     const all = wanted();

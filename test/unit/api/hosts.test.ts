@@ -1,6 +1,6 @@
 /** The boot hosts that share a store, as operators see them and order of them. */
 import { expect, test } from 'vitest';
-import { checkHosts, type Hosts, ready } from '../../../src/api/hosts.ts';
+import { checkHosts, type Hosts, holders, ready } from '../../../src/api/hosts.ts';
 import { HOSTS } from '../../../src/api/operations/hosts.ts';
 import { rehearse } from '../../../src/base/rehearsal.ts';
 import type { HostSeen } from '../../../src/store/etcd/hosts.ts';
@@ -17,14 +17,25 @@ function world(...others: HostSeen[]) {
     ...{ shared: true, list: () => [SELF, ...others], revision: () => 100, now: () => 100_000 },
     wantedFiles: () => 'now',
     removedFile: () => {},
+    invite(name, shared) {
+      done.push(`invited ${name}${shared ? ' with the certificate' : ''}`);
+      return 'code';
+    },
+    invited: (name) => name === 'host9',
+    callOff: (name) => void done.push(`called off ${name}`),
     forget: async (name) => done.push(`forgot ${name}`) > 0,
     handOver: () => void done.push('handed over'),
   };
-  const call = async (key: string, params = {}): Promise<unknown> => {
+  const call = async (key: string, params = {}, body: unknown = {}): Promise<unknown> => {
     const { handler } = HOSTS.find((one) => one.key === key)!;
-    const request = { params, query: new URLSearchParams(), headers: {}, body: [] };
-    const { body } = await handler(request as never, { hosts });
-    return JSON.parse(body as string);
+    const request = {
+      params,
+      query: new URLSearchParams(),
+      headers: {},
+      body: [Buffer.from(JSON.stringify(body))],
+    };
+    const answer = await handler(request as never, { hosts });
+    return JSON.parse(answer.body as string);
   };
   return { hosts, done, call };
 }
@@ -79,4 +90,46 @@ test('a host is forgotten once it is silent, and not before', async () => {
   await expect(forget('host4')).rejects.toThrow('there is no boot host "host4"');
   expect(await forget('host3')).toEqual({ forgotten: 'host3' });
   expect(done).toEqual(['forgot host3']);
+});
+
+test('a host that cannot fetch a file is named with the reason, one that still fetches is no fault', () => {
+  const files = { of: 'now', lacks: ['a'.repeat(64)], lacking: 1, octets: 3 * 2 ** 20 };
+  const check = (given: object) => checkHosts(world(seen('host2', { files: { ...files, ...given } })).hosts)!;
+  expect(check({})).toMatchObject({
+    ok: true,
+    detail: 'host1 acts; host2 would take over; host2 fetches 1 file of images or artifacts (3 MiB)',
+  });
+  const full = check({ trouble: { code: 'full', text: '/var: 1 MiB is free' } });
+  expect(full.ok).toBe(false);
+  expect(full.detail).toContain(
+    'host2 lacks 1 file of images or artifacts (3 MiB): its disk is full: /var: 1 MiB is free',
+  );
+  const cut = check({ of: '', trouble: { code: 'unreachable', text: 'it does not answer' } });
+  expect(cut).toMatchObject({ ok: false, detail: expect.stringContaining('cannot ask which files') });
+});
+
+test('a host counts as having a file when it has compared the list of now, and told all that it lacks', () => {
+  const of = (given: object) =>
+    seen('host2', { files: { of: 'now', lacks: [], lacking: 0, octets: 0, ...given } });
+  const have = (...others: HostSeen[]) => holders(world(...others).hosts)('b'.repeat(64));
+  expect(have(of({}))).toEqual(['host1', 'host2']);
+  expect(have(of({ lacks: ['b'.repeat(64)], lacking: 1 }))).toEqual(['host1']);
+  expect(have(of({ of: 'before' }))).toEqual(['host1']);
+  expect(have(of({ lacks: [], lacking: 200 }))).toEqual(['host1']);
+  expect(have({ ...of({}), agoMs: 60_000 }, seen('host3'))).toEqual(['host1']);
+});
+
+test('only a new name is invited, and only where the store is shared', async () => {
+  const { call, done, hosts } = world(seen('host2'), seen('host3', { agoMs: 90_000 }));
+  const invite = (host: string, more = {}) => call('POST /v1/hosts/invitations', {}, { host, ...more });
+  expect(await invite('host4')).toEqual({ code: 'code', seconds: 900 });
+  expect(await invite('host3', { shareCertificate: true })).toMatchObject({ code: 'code' });
+  await expect(invite('host2')).rejects.toThrow('there is a boot host "host2"');
+  expect(await rehearse(() => invite('host5'))).toEqual(['invite the boot host host5']);
+  const callOff = (name: string) => call('DELETE /v1/hosts/invitations/:name', { name });
+  expect(await callOff('host9')).toEqual({ calledOff: 'host9' });
+  await expect(callOff('host8')).rejects.toThrow('host8 is not invited');
+  expect(done).toEqual(['invited host4', 'invited host3 with the certificate', 'called off host9']);
+  Object.assign(hosts, { shared: false });
+  await expect(invite('host4')).rejects.toThrow('the store of this host is its own');
 });

@@ -100,6 +100,8 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
   ['DELETE /v1/secrets/s/k', { would: 'delete pki/_muster/given/s/k' }],
   ['DELETE /v1/names/lab.example', { would: 'E_NOT_FOUND' }],
   ['POST /v1/hosts/hand-over', { would: 'E_NO_STANDBY' }],
+  ['POST /v1/hosts/invitations', { json: { host: 'host2' }, would: 'E_CONFLICT' }],
+  ['DELETE /v1/hosts/invitations/host2', { would: 'E_NOT_FOUND' }],
   ['DELETE /v1/hosts/host2', { would: 'E_NOT_FOUND' }],
   ['DELETE /v1/secrets/s', { would: 'E_NOT_FOUND' }],
   ['POST /v1/apply', { text: PROFILE, would: 'preview' }],
