@@ -32,7 +32,7 @@ export const LONG: Readonly<Record<LongPart, Readonly<Record<string, Long>>>> = 
     'install-kill': { seconds: 60, finds: 'an installation that a power cut leaves half, and that starts' },
     'store-etcd': { seconds: 46, finds: 'a store on etcd that loses or repeats a commit' },
     'boot-address': { seconds: 50, finds: 'a boot address that nobody or two hosts answer at' },
-    siblings: { seconds: 45, finds: 'a host that stands by and lacks a file that it says it has' },
+    siblings: { seconds: 50, finds: 'a host that stands by and lacks a file that it says it has' },
     hosts: { seconds: 45, finds: 'two boot hosts that act at once' },
     deb: { seconds: 51, finds: 'a package that does not install or start' },
     bridges: { seconds: 49, finds: 'an old CA that a bridge does not keep valid' },
