@@ -1,5 +1,7 @@
 /** What a site's operators do on the page besides machines: accounts, own log-in, credentials. */
-import { readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { BootHost } from '../../src/lab/simulated/boot-host.files.ts';
@@ -98,6 +100,19 @@ test('an operator changes the own password, which ends the other sessions', asyn
   await other.getByRole('dialog', { name: 'Log in again' }).getByText('a new password was set').waitFor();
 });
 
+test('a restore says what it would do before it is ordered', async () => {
+  const page = await firstLogIn(await openContext(browser, { phone: true }), invited(host, 'adele', 'admin'));
+  await page.goto(new URL('/#/clusters/rack?tab=snapshots', page.url()).href);
+  await page.getByRole('button', { name: 'Restore from a member …' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Restore etcd of rack' });
+  await dialog.getByLabel('From member').selectOption('cp1');
+  // It was not founded yet, so the server would refuse it.
+  await dialog.getByRole('alert').waitFor();
+  await dialog.getByText('muster cluster restore rack --from cp1', { exact: true }).waitFor();
+  await shoot(page, 'restore-phone');
+  expect(await barriers(page)).toEqual([]);
+});
+
 test('a kubeconfig is downloaded after a fresh log-in; a viewer reads who may', async () => {
   // The cluster's keys are made when its machines ask.
   await host.powerOn({ machines: host.machines, perSecond: 0, keep: false });
@@ -139,4 +154,61 @@ test('a kubeconfig is downloaded after a fresh log-in; a viewer reads who may', 
   expect(await viewer.getByRole('link', { name: 'Operators' }).count()).toBe(0);
   await shoot(viewer, 'cluster-viewer');
   expect(await barriers(viewer)).toEqual([]);
+});
+
+test('a file that an image lacks is recognised by its hash and sent; a program becomes an artifact', async () => {
+  const [kernel, other] = ['a kernel of the test', 'a program of the test'].map((text) => Buffer.from(text));
+  const sha256 = createHash('sha256').update(kernel!).digest('hex');
+  const file = join(host.state, 'image.yaml');
+  writeFileSync(
+    file,
+    `apiVersion: muster/v1
+kind: Image
+metadata: {name: lacking}
+spec: {os: debian, version: "13", arch: x86_64, kernel: {sha256: ${sha256}}, configFormat: none}
+`,
+  );
+  host.muster('apply', '-f', file);
+  const page = await firstLogIn(await openContext(browser), invited(host, 'radia', 'admin'));
+  await page.getByRole('link', { name: 'Images', exact: true }).first().click();
+  await page
+    .getByRole('row', { name: /^lacking/ })
+    .getByText('lacks kernel')
+    .waitFor();
+  await shoot(page, 'images');
+  expect(await barriers(page)).toEqual([]);
+  await page.getByRole('button', { name: 'Add a file …' }).click();
+  const dialog = page.getByRole('dialog');
+  const give = dialog.getByRole('button', { name: 'Add a file', exact: true });
+  const choose = (name: string, buffer: Buffer) =>
+    dialog.getByLabel('File').setInputFiles({ name, mimeType: 'application/octet-stream', buffer });
+  await choose('other', other!);
+  await give.click();
+  await dialog.getByText('Nothing lacks this file.').waitFor();
+  await choose('kernel', kernel!);
+  await shoot(page, 'image-add-file');
+  expect(await barriers(page)).toEqual([]);
+  await give.click();
+  await page
+    .getByRole('row', { name: /^lacking/ })
+    .getByText('complete')
+    .waitFor();
+  expect(host.muster('image', 'ls')).toMatch(/lacking .* complete/);
+  await page.getByRole('link', { name: 'Artifacts', exact: true }).click();
+  await page.getByRole('button', { name: 'Add a file …' }).click();
+  await choose('kubectl', other!);
+  await dialog.getByLabel('What it is').selectOption('binary');
+  await dialog.getByLabel('Name').fill('kubectl');
+  await dialog.getByLabel('Version').fill('1.36.9');
+  await dialog
+    .getByText('muster artifacts import --binary kubectl:1.36.9=kubectl', { exact: true })
+    .waitFor();
+  await give.click();
+  const row = page.getByRole('row', { name: /kubectl/ });
+  await row.getByText('complete').waitFor();
+  await shoot(page, 'artifacts');
+  await row.getByRole('button', { name: 'Remove …' }).click();
+  await dialog.getByText('The boot host would remove it now.').waitFor();
+  await dialog.getByRole('button', { name: 'Remove', exact: true }).click();
+  await row.waitFor({ state: 'detached' });
 });

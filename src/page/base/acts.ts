@@ -73,6 +73,7 @@ const CLUSTER_TABS: Readonly<Record<string, readonly [string, string]>> = {
   'cluster status': ['health', 'Health of'],
   'cluster founding': ['members', 'Members of'],
   'cluster backups': ['snapshots', 'Snapshots of'],
+  'cluster restore': ['snapshots', 'Restore'],
   change: ['change', 'Change of'],
 };
 
@@ -84,6 +85,10 @@ const VIEWS: Readonly<Record<string, View>> = {
   'get machines': ['fleet', 'see the fleet', 'view'],
   'get clusters': ['clusters', 'see the clusters', 'view'],
   'machine waiting': ['register', 'see what waits', 'view'],
+  'operator ls': ['operators', 'see the operators', 'administer'],
+  'image ls': ['images', 'see the images', 'view'],
+  'artifacts ls': ['images', 'see the artifacts', 'view'],
+  'pending ls': WAITING,
   'pki status': ['keys', 'see the keys', 'view'],
   events: ['events', 'see the events', 'view'],
 };

@@ -60,6 +60,8 @@ export interface Call {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly json?: unknown;
   readonly text?: { readonly type: string; readonly body: string };
+  /** A piece of a file. */
+  readonly blob?: Blob;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
@@ -79,7 +81,7 @@ function address(path: string, query: Call['query'] = {}): string {
  */
 export async function request(method: string, path: string, call: Call = {}): Promise<Response> {
   const headers: Record<string, string> = { ...call.headers };
-  let body: string | undefined;
+  let body: string | Blob | undefined = call.blob;
   if (call.json !== undefined) {
     headers['content-type'] = 'application/json';
     body = JSON.stringify(call.json);

@@ -10,6 +10,7 @@ import { moment } from '../base/times.ts';
 import { allRows } from '../fleet/machines.ts';
 import { Badge, Link } from '../parts/badge.tsx';
 import { commands, Loading, ProblemNote } from '../parts/note.tsx';
+import { type Cell, Table } from '../parts/table.tsx';
 import { useOrder, useResource } from '../parts/use.ts';
 
 type FoundingView = Answer<'GET /v1/clusters/:name/founding'>;
@@ -74,41 +75,51 @@ function Assembly({
         )}
       </p>
       {waiting && <p class="note warn">{waiting}</p>}
-      <table>
-        <caption class="hidden">Members of etcd{view ? '' : ', which is not running yet'}</caption>
-        <thead>
-          <tr>
-            <th scope="col">Member</th>
-            <th scope="col">Heard</th>
-            <th scope="col">Health</th>
-            <th scope="col">Last decision</th>
-          </tr>
-        </thead>
-        <tbody>
-          {members.map((member) => (
-            <tr key={member.name}>
-              <td>
-                <Link to={['machines', member.name]}>{member.name}</Link>
-              </td>
-              <td>
-                {member.heardMsAgo === undefined ? 'not yet' : `${spanText(member.heardMsAgo)} ago`}{' '}
-                {member.silent && <Badge tone="warn">silent</Badge>}
-              </td>
-              <td>
-                {member.health && (
-                  <Badge tone={member.health === 'serving' ? 'good' : 'warn'}>{member.health}</Badge>
-                )}
-              </td>
-              <td class="dim">
-                {leaving[member.name] ?? (member.decision && decisionText(member.decision))}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table
+        label={`Members of etcd${view ? '' : ', which is not running yet'}`}
+        columns={columnsOf(leaving)}
+        rows={members}
+        keyOf={({ name }) => name}
+      />
     </>
   );
 }
+
+const columnsOf = (leaving: FoundingView['leaving']): readonly Cell<FoundingView['members'][number]>[] => [
+  { heading: 'Member', cell: ({ name }) => <Link to={['machines', name]}>{name}</Link> },
+  {
+    heading: 'Heard',
+    cell: ({ heardMsAgo, silent }) => (
+      <>
+        {heardMsAgo === undefined ? 'not yet' : `${spanText(heardMsAgo)} ago`}{' '}
+        {silent && <Badge tone="warn">silent</Badge>}
+      </>
+    ),
+  },
+  {
+    heading: 'Health',
+    cell: ({ health }) => health && <Badge tone={health === 'serving' ? 'good' : 'warn'}>{health}</Badge>,
+  },
+  {
+    heading: 'Last decision',
+    cell: ({ name, decision }) => leaving[name] ?? (decision && decisionText(decision)),
+  },
+];
+
+type Finding = Answer<'GET /v1/clusters/:name/status'>['findings'][number];
+const FINDINGS: readonly Cell<Finding>[] = [
+  { heading: 'Check', cell: ({ ok, check }) => <Badge tone={ok ? 'good' : 'bad'}>{check}</Badge> },
+  { heading: 'Of', cell: ({ subject }) => subject },
+  {
+    heading: 'Result',
+    cell: ({ says, fix }) => (
+      <>
+        {says}
+        {fix && <p class="dim">{commands(fix)}</p>}
+      </>
+    ),
+  },
+];
 
 type Decision = NonNullable<FoundingView['members'][number]['decision']>;
 /** `start`, or `hold: why`. */
@@ -157,29 +168,12 @@ export function Health({ cluster }: { readonly cluster: string }) {
         )}
       </div>
       <ProblemNote error={refused} />
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Check</th>
-            <th scope="col">Of</th>
-            <th scope="col">Result</th>
-          </tr>
-        </thead>
-        <tbody>
-          {findings.map((one) => (
-            <tr key={`${one.check} ${one.subject} ${one.says}`}>
-              <td>
-                <Badge tone={one.ok ? 'good' : 'bad'}>{one.check}</Badge>
-              </td>
-              <td>{one.subject}</td>
-              <td>
-                {one.says}
-                {one.fix && <p class="dim">{commands(one.fix)}</p>}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table
+        label="Findings"
+        columns={FINDINGS}
+        rows={findings}
+        keyOf={(one) => `${one.check} ${one.subject} ${one.says}`}
+      />
     </div>
   );
 }

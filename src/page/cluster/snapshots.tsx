@@ -1,15 +1,41 @@
-/** Snapshots of a cluster's etcd. */
+/** Snapshots of a cluster's etcd: taken, read again, and restored. */
+import type { Answer } from '../../api/operations.ts';
+import { commandOf } from '../base/acts.ts';
 import { ask } from '../base/http.ts';
 import { may } from '../base/session.ts';
 import { moment } from '../base/times.ts';
+import { sizeText } from '../machine/parts.ts';
 import { Badge } from '../parts/badge.tsx';
+import { NotYours } from '../parts/not-yours.tsx';
 import { commands, Empty, Loading, ProblemNote } from '../parts/note.tsx';
 import { Order } from '../parts/order.tsx';
+import { type Cell, Table } from '../parts/table.tsx';
 import { useOrder, useResource } from '../parts/use.ts';
+import { Restore } from './restore.tsx';
 
-/** `3.2 MiB` */
-const size = (octets: number): string =>
-  octets < 1024 * 1024 ? `${(octets / 1024).toFixed(1)} KiB` : `${(octets / 1024 / 1024).toFixed(1)} MiB`;
+type Snapshot = Answer<'GET /v1/clusters/:name/backups'>['items'][number];
+
+const ORDERS = [
+  ['operate', 'Take a snapshot', 'Verify'],
+  ['administer', 'Restore'],
+] as const;
+
+const COLUMNS: readonly Cell<Snapshot>[] = [
+  { heading: 'Taken', cell: ({ takenAt }) => moment(takenAt) },
+  { heading: 'By', cell: ({ by }) => by },
+  { heading: 'Member', cell: ({ member }) => member },
+  { heading: 'etcd', cell: ({ etcd }) => etcd },
+  { heading: 'Size', cell: ({ size }) => sizeText(size), number: true },
+  {
+    heading: 'Copies',
+    cell: ({ copies }) =>
+      copies.map(({ to, fault }) => (
+        <Badge key={to} tone={fault === undefined ? 'good' : 'bad'}>
+          {to}
+        </Badge>
+      )),
+  },
+];
 
 export function Snapshots({ cluster }: { readonly cluster: string }) {
   const { value, error, reload } = useResource(
@@ -26,6 +52,7 @@ export function Snapshots({ cluster }: { readonly cluster: string }) {
           <Order
             label="Take a snapshot"
             title={`Take a snapshot of ${cluster}`}
+            command={commandOf(['cluster', 'backup', cluster])}
             give={async () => {
               await ask('POST /v1/clusters/:name/backup', { params: { name: cluster } });
               reload();
@@ -46,48 +73,26 @@ export function Snapshots({ cluster }: { readonly cluster: string }) {
           {commands('With `spec.backup` in the Cluster document, they are taken regularly.')}
         </Empty>
       ) : (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Taken</th>
-              <th scope="col">By</th>
-              <th scope="col">Member</th>
-              <th scope="col">etcd</th>
-              <th scope="col" class="number">
-                Size
-              </th>
-              <th scope="col">Copies</th>
-              <th scope="col">
-                <span class="hidden">Orders</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {value.items.map((one) => (
-              <tr key={one.id}>
-                <td>{moment(one.takenAt)}</td>
-                <td>{one.by}</td>
-                <td>{one.member}</td>
-                <td>{one.etcd}</td>
-                <td class="number">{size(one.size)}</td>
-                <td>
-                  {one.copies.map((copy) => (
-                    <Badge key={copy.to} tone={copy.fault === undefined ? 'good' : 'bad'}>
-                      {copy.to}
-                    </Badge>
-                  ))}
-                </td>
-                <td>{may('operate', cluster) && <Verify cluster={cluster} id={one.id} />}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          label="Snapshots"
+          columns={COLUMNS}
+          rows={value.items}
+          keyOf={({ id }) => id}
+          orders={(one) => (
+            <>
+              {may('operate', cluster) && <Verify cluster={cluster} id={one.id} />}
+              {may('administer', cluster) && <Restore cluster={cluster} snapshot={one} done={reload} />}
+            </>
+          )}
+        />
       )}
-      <p class="dim">
-        {commands(
-          `To restore from one when the quorum is lost for good: \`muster cluster restore ${cluster}\`.`,
-        )}
-      </p>
+      {may('administer', cluster) && (
+        <div class="line">
+          <Restore cluster={cluster} done={reload} />
+          <span class="dim">When the quorum is lost for good, and a member has its data.</span>
+        </div>
+      )}
+      <NotYours cluster={cluster} orders={ORDERS} />
     </div>
   );
 }

@@ -4,6 +4,7 @@ import { now } from '../base/clock.ts';
 import { moment } from '../base/times.ts';
 import { ticks } from '../machine/scale.ts';
 import { Badge } from '../parts/badge.tsx';
+import { type Cell, Table } from '../parts/table.tsx';
 
 const WIDTH = 1000;
 const SIDE = 40;
@@ -12,6 +13,17 @@ const DAY_MS = 86_400_000;
 export const AHEAD_DAYS = 400;
 
 type Forecast = ScopeStatus['forecast'];
+
+const ENDS: readonly Cell<Forecast[number]>[] = [
+  {
+    heading: 'What',
+    cell: ({ alarm, what }) =>
+      alarm ? <Badge tone={alarm === 'urgent' ? 'bad' : 'warn'}>{what}</Badge> : what,
+  },
+  { heading: 'Of', cell: ({ of }) => of },
+  { heading: 'Ends', cell: ({ ends }) => moment(ends) },
+  { heading: 'Renewed by', cell: ({ by }) => by },
+];
 
 /** Certificates that are renewed by themselves are small; what ends without that is large. */
 export function Endings({ forecast }: { readonly forecast: Forecast }) {
@@ -58,33 +70,15 @@ export function Endings({ forecast }: { readonly forecast: Forecast }) {
         same.
       </p>
       {loud.length > 0 && (
-        <table>
-          <caption>What ends without being renewed by itself</caption>
-          <thead>
-            <tr>
-              <th scope="col">What</th>
-              <th scope="col">Of</th>
-              <th scope="col">Ends</th>
-              <th scope="col">Renewed by</th>
-            </tr>
-          </thead>
-          <tbody>
-            {loud.map((one) => (
-              <tr key={`${one.what} ${one.of} ${one.at}`}>
-                <td>
-                  {one.alarm ? (
-                    <Badge tone={one.alarm === 'urgent' ? 'bad' : 'warn'}>{one.what}</Badge>
-                  ) : (
-                    one.what
-                  )}
-                </td>
-                <td>{one.of}</td>
-                <td>{moment(one.ends)}</td>
-                <td>{one.by}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <>
+          <h3>What ends without being renewed by itself</h3>
+          <Table
+            label="What ends"
+            columns={ENDS}
+            rows={loud}
+            keyOf={(one) => `${one.what} ${one.of} ${one.at}`}
+          />
+        </>
       )}
     </>
   );

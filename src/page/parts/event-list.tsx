@@ -32,7 +32,7 @@ const COLUMNS: readonly Column<Listed>[] = [
   {
     key: 'subject',
     label: 'Subject',
-    class: 'subject wide-only',
+    class: 'subject',
     cell: (event) => {
       const { subject } = event;
       const to = subjectPlace(event);
@@ -48,6 +48,7 @@ const COLUMNS: readonly Column<Listed>[] = [
   {
     key: 'text',
     label: 'What happened',
+    class: 'brief',
     cell: (event) => <span title={textOf(event)}>{textOf(event)}</span>,
   },
 ];

@@ -32,15 +32,18 @@ interface RowsProps<T> {
 
 /** Rows beyond both ends of the screen, so that scrolling shows no gaps. */
 const BEYOND = 8;
-const NARROW = matchMedia('(max-width: 40rem)');
-const heightOf = (): number => (NARROW.matches ? 52 : 36);
+/** On these screens rows are cards; style.css has the same widths and heights. */
+const [CARDS, PHONE] = [matchMedia('(max-width: 75rem)'), matchMedia('(max-width: 40rem)')];
+const heightOf = (): number => (PHONE.matches ? 132 : CARDS.matches ? 80 : 36);
 
 function useRowHeight(): number {
   const [height, setHeight] = useState(heightOf);
   useEffect(() => {
     const change = (): void => setHeight(heightOf());
-    NARROW.addEventListener('change', change);
-    return () => NARROW.removeEventListener('change', change);
+    for (const width of [CARDS, PHONE]) width.addEventListener('change', change);
+    return () => {
+      for (const width of [CARDS, PHONE]) width.removeEventListener('change', change);
+    };
   }, []);
   return height;
 }
@@ -107,7 +110,7 @@ export function Rows<T>({ label, rows, columns, keyOf, sort, selected, shown }: 
                 )}
                 {columns.map((column) => (
                   <td key={column.key} class={column.class ?? ''}>
-                    {column.cell(row)}
+                    <div class="cell">{column.cell(row)}</div>
                   </td>
                 ))}
               </tr>

@@ -106,6 +106,7 @@ const COLUMNS: readonly Column<Shown>[] = [
   {
     key: 'name',
     label: 'Name',
+    class: 'name',
     cell: ({ kind, metadata: { name } }) => (
       <Link class="row" to={['documents', kind, name]}>
         {name}
@@ -115,7 +116,7 @@ const COLUMNS: readonly Column<Shown>[] = [
   {
     key: 'labels',
     label: 'Labels',
-    class: 'wide-only',
+    class: 'brief',
     cell: ({ metadata }) =>
       Object.entries(metadata.labels ?? {})
         .map(([key, value]) => `${key}=${value}`)

@@ -29,6 +29,7 @@ const columns = (now: number): readonly Column<Row>[] => [
     key: 'name',
     label: 'Name',
     sorts: true,
+    class: 'name',
     cell: ({ name }) => (
       <Link class="row" to={['machines', name]} title={name}>
         {name}
@@ -39,19 +40,20 @@ const columns = (now: number): readonly Column<Row>[] => [
     key: 'condition',
     label: 'Condition',
     sorts: true,
+    class: 'condition',
     cell: ({ condition, tone }) => <Badge tone={tone}>{condition}</Badge>,
   },
   {
     key: 'why',
     label: 'Needs attention',
-    class: 'why',
+    class: 'why brief',
     cell: ({ trouble }) => trouble && <span title={trouble.text}>{trouble.text}</span>,
   },
   {
     key: 'cluster',
     label: 'Cluster',
     sorts: true,
-    class: 'wide-only place',
+    class: 'place',
     cell: ({ cluster, role }) =>
       cluster && (
         <>
@@ -59,13 +61,13 @@ const columns = (now: number): readonly Column<Row>[] => [
         </>
       ),
   },
-  { key: 'profile', label: 'Profile', sorts: true, class: 'wide-only', cell: ({ profile }) => profile },
-  { key: 'address', label: 'Address', sorts: true, class: 'wide-only', cell: ({ address }) => address },
+  { key: 'profile', label: 'Profile', sorts: true, class: 'profile', cell: ({ profile }) => profile },
+  { key: 'address', label: 'Address', sorts: true, class: 'address', cell: ({ address }) => address },
   {
     key: 'since',
     label: 'Since',
     sorts: true,
-    class: 'wide-only number',
+    class: 'number',
     cell: ({ since }) => since && <time title={moment(since)}>{spanText(now - Date.parse(since))}</time>,
   },
 ];

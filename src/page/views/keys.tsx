@@ -10,6 +10,7 @@ import { Rotate } from '../keys/rotate.tsx';
 import { Badge, Link } from '../parts/badge.tsx';
 import { Empty, Loading, ProblemNote } from '../parts/note.tsx';
 import { type Column, Rows } from '../parts/rows.tsx';
+import { type Cell, Table } from '../parts/table.tsx';
 import { useResource } from '../parts/use.ts';
 
 export function Keys() {
@@ -95,36 +96,33 @@ const GENERATIONS: Readonly<Record<Generation['state'], Tone>> = {
   distrusted: 'bad',
 };
 
+interface KeysetLine {
+  readonly name: string;
+  readonly one: Generation;
+}
+
+const KEYSETS: readonly Cell<KeysetLine>[] = [
+  { heading: 'Keyset', cell: ({ name }) => name },
+  {
+    heading: 'Generation',
+    cell: ({ one: { id, state } }) => (
+      <>
+        <Badge tone={GENERATIONS[state]}>{state}</Badge> <span class="mono dim">{id}</span>
+      </>
+    ),
+  },
+  { heading: 'Since', cell: ({ one }) => one.createdAt && moment(one.createdAt) },
+  { heading: 'Ends', cell: ({ one }) => one.notAfter && moment(one.notAfter) },
+  { heading: 'Signed certificates of', cell: ({ one }) => dependentsOf(one) },
+];
+
 const Keysets = ({ keysets }: Pick<ScopeStatus, 'keysets'>) => (
-  <table>
-    <caption class="hidden">Keysets</caption>
-    <thead>
-      <tr>
-        <th scope="col">Keyset</th>
-        <th scope="col">Generation</th>
-        <th scope="col">Since</th>
-        <th scope="col">Ends</th>
-        <th scope="col" class="wide-only">
-          Signed certificates of
-        </th>
-      </tr>
-    </thead>
-    <tbody>
-      {keysets.flatMap(({ name, generations }) =>
-        generations.map((one) => (
-          <tr key={`${name} ${one.id}`}>
-            <td>{name}</td>
-            <td>
-              <Badge tone={GENERATIONS[one.state]}>{one.state}</Badge> <span class="mono dim">{one.id}</span>
-            </td>
-            <td class="moment">{one.createdAt && moment(one.createdAt)}</td>
-            <td class="moment">{one.notAfter && moment(one.notAfter)}</td>
-            <td class="wide-only">{dependentsOf(one)}</td>
-          </tr>
-        )),
-      )}
-    </tbody>
-  </table>
+  <Table
+    label="Keysets"
+    columns={KEYSETS}
+    rows={keysets.flatMap(({ name, generations }) => generations.map((one) => ({ name, one })))}
+    keyOf={({ name, one }) => `${name} ${one.id}`}
+  />
 );
 
 const dependentsOf = ({ dependents = {} }: Generation): string =>
@@ -150,8 +148,7 @@ const CERTIFICATES: readonly Column<Certificate>[] = [
   {
     key: 'renewed',
     label: 'Renewed',
-    class: 'wide-only',
     cell: ({ renewsAt, renewedBy }) => (renewsAt ? `by ${renewedBy}, ${moment(renewsAt)}` : renewedBy),
   },
-  { key: 'issuer', label: 'Signed by', class: 'wide-only', cell: ({ issuer }) => issuer },
+  { key: 'issuer', label: 'Signed by', cell: ({ issuer }) => issuer },
 ];

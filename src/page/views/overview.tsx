@@ -5,6 +5,7 @@ import { moment } from '../base/times.ts';
 import { Badge, Link } from '../parts/badge.tsx';
 import { commands, Loading, ProblemNote } from '../parts/note.tsx';
 import { useResource } from '../parts/use.ts';
+import { BootHost } from '../site/boot-host.tsx';
 import { PendingOrders } from '../site/pending.tsx';
 
 type Status = Answer<'GET /v1/status'>;
@@ -33,6 +34,7 @@ export function Overview() {
       )}
       <PendingOrders />
       {value && <Looked checked={value.checked} />}
+      {value && <BootHost version={value.version} />}
     </div>
   );
 }

@@ -34,6 +34,7 @@ interface View {
 
 const Account = late('the account', () => import('./account.tsx').then((file) => file.Account));
 const Documents = late('documents', () => import('./documents.tsx').then((file) => file.Documents));
+const Images = late('images', () => import('./images.tsx').then((file) => file.Images));
 const Keys = late('keys', () => import('./keys.tsx').then((file) => file.Keys));
 const Operators = late('operators', () => import('./operators.tsx').then((file) => file.Operators));
 
@@ -44,6 +45,7 @@ const VIEWS: readonly View[] = [
   { path: 'register', label: 'Register', access: 'view', view: Register, count: () => unknownCount.value },
   { path: 'clusters', label: 'Clusters', access: 'view', view: Clusters, part: true },
   { path: 'keys', label: 'Keys', access: 'view', view: Keys },
+  { path: 'images', label: 'Images', access: 'view', view: Images },
   { path: 'documents', label: 'Documents', access: 'view', view: Documents },
   { path: 'events', label: 'Events', access: 'view', view: Events, part: true },
   { path: 'operators', label: 'Operators', access: 'administer', view: Operators },

@@ -25,6 +25,9 @@ test('a command that shows something leads to its view', () => {
     ['muster change blue.agents', 'Change of blue'],
     ['muster get machine n1 -o yaml', 'Facts of n1'],
     ['muster pending confirm 4f2c81a0', 'Orders that wait'],
+    ['muster cluster restore blue --from cp1', 'Restore blue'],
+    ['muster operator ls', 'see the operators'],
+    ['muster pending ls', 'Orders that wait'],
     ['muster status', 'see the Overview'],
   ] as const)
     expect(actFor(command)?.label, command).toBe(label);

@@ -1,0 +1,43 @@
+/** Files of this browser's computer, sent to the boot host in pieces, which checks their hashes. */
+import { request } from './http.ts';
+import { Sha256 } from './sha256.ts';
+
+/** As `muster image add`: after a failure at most this much is sent again. */
+const PIECE = 32 * 1024 * 1024;
+
+/** Called with the octets that are done; `what` says what is being done with them. */
+export type Progress = (what: 'read' | 'sent', octets: number) => void;
+
+/** Reads a file to its end and returns its SHA-256, hexadecimal. */
+export async function hashOf(file: Blob, progress: Progress): Promise<string> {
+  const hash = new Sha256();
+  const reader = file.stream().getReader();
+  for (let octets = 0; ; ) {
+    const { value, done } = await reader.read();
+    if (done) return hash.digest();
+    hash.update(value);
+    octets += value.length;
+    progress('read', octets);
+  }
+}
+
+/**
+ * Sends a file; what the boot host has of it already is not sent again.
+ *
+ * @throws {Problem} E_ASSET_HASH when the file changed meanwhile, and as `request`
+ */
+export async function upload(file: Blob, sha256: string, progress: Progress): Promise<void> {
+  const path = `/v1/assets/${sha256}`;
+  let state = (await (await request('GET', path)).json()) as { complete: boolean; received: number };
+  while (!state.complete) {
+    const from = state.received < file.size ? state.received : 0;
+    const end = Math.min(from + PIECE, file.size);
+    const headers = {
+      'content-type': 'application/octet-stream',
+      ...(file.size > 0 && { 'content-range': `bytes ${from}-${end - 1}/${file.size}` }),
+    };
+    progress('sent', from);
+    state = await (await request('PUT', path, { headers, blob: file.slice(from, end) })).json();
+  }
+  progress('sent', file.size);
+}
