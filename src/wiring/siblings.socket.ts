@@ -49,7 +49,11 @@ export interface Siblings {
   wantedFiles(): string | undefined;
   /** The others remove the file as well. */
   removedFile(sha256: string): void;
-  /** Invites a new host: the code that it joins by. */
+  /**
+   * Invites a new host: the code that it joins by.
+   *
+   * @throws {MusterError} E_CONFLICT when this host has no address of its own
+   */
   invite(host: string, sharesCertificate: boolean): string;
   invited(host: string): boolean;
   callOff(host: string): void;
@@ -112,8 +116,11 @@ export async function openSiblings(options: SiblingsOptions): Promise<Siblings> 
       if (removed.size > MOST_REMOVED) removed.delete(removed.values().next().value!);
     },
     invite(name, sharesCertificate) {
+      const addresses = options.addresses();
+      if (addresses.length === 0)
+        throw new MusterError('E_CONFLICT', 'this host has no address of its own at which it could be asked');
       const secret = invitations.invite(name, sharesCertificate);
-      return writeCode({ addresses: options.addresses(), port, fingerprint: pair.fingerprint, secret });
+      return writeCode({ addresses, port, fingerprint: pair.fingerprint, secret });
     },
     invited: (name) => invitations.has(name),
     callOff: (name) => invitations.callOff(name),
