@@ -1,6 +1,7 @@
 /** Files of this browser's computer, sent to the boot host in pieces, which checks their hashes. */
+import { sha256 as sha2 } from '@noble/hashes/sha2.js';
+import { bytesToHex } from '@noble/hashes/utils.js';
 import { request } from './http.ts';
-import { Sha256 } from './sha256.ts';
 
 /** As `muster image add`: after a failure at most this much is sent again. */
 const PIECE = 32 * 1024 * 1024;
@@ -8,13 +9,16 @@ const PIECE = 32 * 1024 * 1024;
 /** Called with the octets that are done; `what` says what is being done with them. */
 export type Progress = (what: 'read' | 'sent', octets: number) => void;
 
-/** Reads a file to its end and returns its SHA-256, hexadecimal. */
+/**
+ * Reads a file to its end and returns its SHA-256, hexadecimal. A browser itself hashes only what
+ * is whole in memory (`crypto.subtle.digest`).
+ */
 export async function hashOf(file: Blob, progress: Progress): Promise<string> {
-  const hash = new Sha256();
+  const hash = sha2.create();
   const reader = file.stream().getReader();
   for (let octets = 0; ; ) {
     const { value, done } = await reader.read();
-    if (done) return hash.digest();
+    if (done) return bytesToHex(hash.digest());
     hash.update(value);
     octets += value.length;
     progress('read', octets);
