@@ -32,7 +32,8 @@ export async function hashOf(file: Blob, progress: Progress): Promise<string> {
  */
 export async function upload(file: Blob, sha256: string, progress: Progress): Promise<void> {
   const path = `/v1/assets/${sha256}`;
-  let state = (await (await request('GET', path)).json()) as { complete: boolean; received: number };
+  type State = { readonly complete: boolean; readonly received: number };
+  let state = (await (await request('GET', path)).json()) as State;
   while (!state.complete) {
     const from = state.received < file.size ? state.received : 0;
     const end = Math.min(from + PIECE, file.size);
@@ -41,7 +42,8 @@ export async function upload(file: Blob, sha256: string, progress: Progress): Pr
       ...(file.size > 0 && { 'content-range': `bytes ${from}-${end - 1}/${file.size}` }),
     };
     progress('sent', from);
-    state = await (await request('PUT', path, { headers, blob: file.slice(from, end) })).json();
+    const piece = { headers, blob: file.slice(from, end) };
+    state = (await (await request('PUT', path, piece)).json()) as State;
   }
   progress('sent', file.size);
 }
