@@ -2,8 +2,8 @@
 import type { AssetView, UploadView } from '../../api/operations/assets.ts';
 import type { Shown } from '../../api/shown.ts';
 import { MusterError } from '../../base/errors.ts';
-import { assetsOf } from '../../pxe/assets/assets.ts';
-import type { Document, ImageSpec } from '../../resources/kinds.ts';
+import { assetsOf, partsOf } from '../../pxe/assets/assets.ts';
+import type { Document } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io, printWarnings } from '../io.ts';
 import { type Column, jsonText, lookOf, sizeText, tableText, yamlText } from '../output.ts';
@@ -53,16 +53,6 @@ async function assets(client: ApiClient): Promise<ReadonlyMap<string, AssetView>
 
 async function uploads(client: ApiClient): Promise<readonly UploadView[]> {
   return (await client.ask('GET /v1/uploads')).items;
-}
-
-/** The files of an image, each with its part: `kernel`, `initrd` or `root`. */
-function partsOf(image: ImageSpec): readonly { readonly part: string; readonly sha256: string }[] {
-  const initrds = image.initrds ?? [];
-  return [
-    { part: 'kernel', sha256: image.kernel.sha256 },
-    ...initrds.map(({ sha256 }, n) => ({ part: initrds.length > 1 ? `initrd${n}` : 'initrd', sha256 })),
-    ...(image.root ? [{ part: 'root', sha256: image.root.sha256 }] : []),
-  ];
 }
 
 /** The lines of `muster image ls`: images, each with which of its files the server has. Pure. */

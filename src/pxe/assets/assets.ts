@@ -27,12 +27,27 @@ export interface OpenedAssets extends AssetStore {
   lost(sha256: string, file: ServedFile): void;
 }
 
-/** The hashes of an image's files, each once. */
-export function assetsOf(image: ImageSpec): readonly string[] {
-  const { kernel, initrds = [], root, disk, pieces } = image;
-  const all = [kernel, ...initrds, root, disk, pieces].filter((asset) => asset !== undefined);
-  return [...new Set(all.map(({ sha256 }) => sha256))];
+/**
+ * The files of an image, each with its part: `kernel`, `initrd` (of several `initrd0` and so on),
+ * `root`, `disk`, `pieces`.
+ */
+export function partsOf({ kernel, initrds = [], root, disk, pieces }: ImageSpec) {
+  const all: readonly (readonly [part: string, asset: Asset | undefined])[] = [
+    ['kernel', kernel],
+    ...initrds.map((asset, n) => [initrds.length > 1 ? `initrd${n}` : 'initrd', asset] as const),
+    ...([
+      ['root', root],
+      ['disk', disk],
+      ['pieces', pieces],
+    ] as const),
+  ];
+  return all.flatMap(([part, asset]) => (asset === undefined ? [] : [{ part, sha256: asset.sha256 }]));
 }
+
+/** The hashes of an image's files, each once. */
+export const assetsOf = (image: ImageSpec): readonly string[] => [
+  ...new Set(partsOf(image).map(({ sha256 }) => sha256)),
+];
 
 /** An Image of a whole disk. */
 export type DiskImage = ImageSpec & { readonly disk: Asset; readonly pieces: Asset };

@@ -65,6 +65,28 @@ describe('muster image', () => {
     expect(await muster('image', 'verify')).toMatchObject({ code: 0 });
   });
 
+  it('says that the disk of an image is missing, which boots nothing without it', async () => {
+    await upload();
+    const lost = { disk: { sha256: 'd'.repeat(64) }, pieces: { sha256: 'e'.repeat(64) } };
+    const metadata = { name: 'whole' };
+    const spec = { os: 'debian', arch: 'x86_64', kernel: { sha256 }, configFormat: 'cloud-init', ...lost };
+    const file = path.join(world.directory, 'whole.json');
+    fs.writeFileSync(file, JSON.stringify({ apiVersion: 'muster/v1', kind: 'Image', metadata, spec }));
+    await muster('apply', '-f', file);
+    expect(JSON.parse((await muster('image', 'ls', '-o', 'json')).out)).toMatchObject([
+      { name: 'small', state: 'complete' },
+      { name: 'whole', state: 'incomplete', missing: ['disk', 'pieces'] },
+    ]);
+    const { code, out } = await muster('image', 'verify');
+    expect([code, out.split('\n').filter((line) => line.includes('missing'))]).toEqual([
+      1,
+      [
+        'image/whole disk dddddddddddd missing; add it again',
+        'image/whole pieces eeeeeeeeeeee missing; add it again',
+      ],
+    ]);
+  });
+
   it('says that a file has changed, once, and then that it is missing', async () => {
     await upload();
     fs.writeFileSync(assets.find(sha256)!.path, 'rotten');
