@@ -2,6 +2,7 @@
  * Types and helpers of the operators' API, independent of a web framework: requests and responses
  * are values, and a route is a row of a table.
  */
+import { bounded } from '../base/bounded.ts';
 import { MusterError } from '../base/errors.ts';
 import type { PeerCredentials } from '../base/system-calls.socket.ts';
 import type { Principal } from './access.ts';
@@ -84,14 +85,9 @@ const MAX_BODY_BYTES = 16 * 1024 * 1024;
  * @throws {MusterError} E_TOO_LARGE for a body of more than `limit` octets (the rest is not read)
  */
 export async function readOctets(request: Pick<ApiRequest, 'body'>, limit: number): Promise<Buffer> {
-  const parts: Uint8Array[] = [];
-  let octets = 0;
-  for await (const part of request.body) {
-    octets += part.length;
-    if (octets > limit) throw new MusterError('E_TOO_LARGE', `the body is larger than ${limit} octets`);
-    parts.push(part);
-  }
-  return Buffer.concat(parts);
+  const octets = await bounded(request.body, limit);
+  if (octets === undefined) throw new MusterError('E_TOO_LARGE', `the body is larger than ${limit} octets`);
+  return octets;
 }
 
 /**

@@ -3,6 +3,7 @@ import dns from 'node:dns';
 import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
+import { bounded } from './bounded.ts';
 import { MusterError } from './errors.ts';
 import { withoutSecrets } from './without-secrets.ts';
 
@@ -73,14 +74,10 @@ export function createPost({ local }: { readonly local: boolean }): Posting {
     },
     async postAndRead(posted, { limit, ca }, signal) {
       const response = await open(posted, signal, ca);
-      const parts: Buffer[] = [];
-      let octets = 0;
-      for await (const part of response as AsyncIterable<Buffer>) {
-        octets += part.length;
-        if (octets > limit) throw new MusterError('E_TOO_LARGE', `its answer has more than ${limit} octets`);
-        parts.push(part);
-      }
-      return { status: response.statusCode ?? 0, text: Buffer.concat(parts).toString('utf8') };
+      const octets = await bounded(response, limit);
+      if (octets === undefined)
+        throw new MusterError('E_TOO_LARGE', `its answer has more than ${limit} octets`);
+      return { status: response.statusCode ?? 0, text: octets.toString('utf8') };
     },
   };
 }

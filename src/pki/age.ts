@@ -85,9 +85,9 @@ export async function* ageSeal(
   yield* await encrypter.encrypt(ReadableStream.from(plain));
 }
 
-/** Encrypts `octets` with a passphrase. */
-export async function ageEncrypt(octets: Uint8Array, passphrase: string, work = WORK): Promise<Buffer> {
-  return whole(ageSeal(once(octets), { passphrase }, work));
+/** As {@link ageSeal}, for octets that are in memory. */
+export async function ageEncrypt(octets: Uint8Array, locks: Locks, work = WORK): Promise<Buffer> {
+  return whole(ageSeal(once(octets), locks, work));
 }
 
 /**
@@ -123,10 +123,10 @@ export async function* ageOpen(file: AsyncIterable<Uint8Array>, key: AgeKey): As
 /**
  * Decrypts what {@link ageEncrypt} has made.
  *
- * @throws {MusterError} E_EXPORT when the passphrase is another one, or the file was changed.
+ * @throws {MusterError} E_EXPORT when the key is another one, or the file was changed.
  */
-export async function ageDecrypt(file: Uint8Array, passphrase: string): Promise<Buffer> {
-  return whole(ageOpen(once(file), { passphrase }));
+export async function ageDecrypt(file: Uint8Array, key: AgeKey): Promise<Buffer> {
+  return whole(ageOpen(once(file), key));
 }
 
 async function whole(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {

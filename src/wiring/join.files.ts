@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { formatIpv4 } from '../base/ipv4.ts';
 import { SERVE_SETTINGS, type ServeOptions } from '../cli/serve/options.ts';
-import { ageSeal, type Recipient } from '../pki/age.ts';
+import { ageEncrypt, type Recipient } from '../pki/age.ts';
 import { readVaultKey } from '../pki/vault-key.files.ts';
 import type { JoinAnswer } from '../pxe/siblings/wire.ts';
 import { documentsOf } from './backup.files.ts';
@@ -29,25 +29,17 @@ export async function whatJoins(
   const text = (name: string | undefined): string =>
     name === undefined ? '' : fs.readFileSync(name, 'utf8');
   const pair = sharesCertificate ? { cert: text(cert), key: text(key) } : undefined;
-  const sealed =
+  const vaultKey =
     signer === undefined
-      ? await seal(readVaultKey(file, state, process.env.CREDENTIALS_DIRECTORY), recipient)
+      ? Buffer.from(readVaultKey(file, state, process.env.CREDENTIALS_DIRECTORY))
       : undefined;
+  const sealed = vaultKey && (await ageEncrypt(vaultKey, { recipients: [recipient] })).toString('base64');
   const documents = documentsIn(options.config, missing);
   return {
     ...{ v: 1, host, settings: settingsOf(options, host), store: { ca: text(ca), ...(pair && { pair }) } },
     ...(sealed !== undefined && { vaultKey: sealed }),
     ...{ documents, missing },
   };
-}
-
-async function seal(text: string, recipient: Recipient): Promise<string> {
-  const parts: Uint8Array[] = [];
-  const plain = async function* (): AsyncGenerator<Uint8Array> {
-    yield Buffer.from(text);
-  };
-  for await (const part of ageSeal(plain(), { recipients: [recipient] })) parts.push(part);
-  return Buffer.concat(parts).toString('base64');
 }
 
 const bootAddressText = ({

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { BrowserContext, Page } from 'playwright-core';
 import type { ShownSession } from '../../src/api/operations/operators.ts';
-import { RELEASES } from '../../src/cluster/model/versions.ts';
 import {
   type BootHost,
   type BootHostOptions,
+  importKubelet,
   openBootHost,
 } from '../../src/lab/simulated/boot-host.files.ts';
 import { CLIENT, type IdentityProvider } from '../identity-provider.ts';
@@ -16,16 +16,12 @@ const [HOST, NAME, PORT] = ['127.0.0.1', 'localhost', 8444] as const;
 export const PAGE = `https://${NAME}:${PORT}`;
 export const PASSWORD = 'correct horse battery staple';
 
-const KUBELET = `1.36.${RELEASES['1.36'].patch}`;
-
 /** Starts `bin/muster serve` with `size` machines of one cluster and with the page. */
 export async function openServer(size: number, options: BootHostOptions = {}): Promise<BootHost> {
   const listen = ['--operators-listen', `${HOST}:${PORT}`, '--operators-name', NAME];
   const flags = [...listen, ...(options.flags ?? [])];
   const host = await openBootHost(size, { ...options, flags });
-  const kubelet = join(host.state, 'kubelet');
-  writeFileSync(kubelet, 'a program\n');
-  host.muster('artifacts', 'import', '--binary', `kubelet:${KUBELET}=${kubelet}`);
+  importKubelet(host);
   return host;
 }
 

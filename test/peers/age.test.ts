@@ -67,7 +67,9 @@ test('age opens what Muster exported with a passphrase that was typed, and every
 
   await atTerminal([PASSPHRASE], ['age', '-d', '-o', at('keys.tar'), at('keys.age')]);
   const archive = fs.readFileSync(at('keys.tar'));
-  expect(archive.equals(await ageDecrypt(fs.readFileSync(at('keys.age')), PASSPHRASE))).toBe(true);
+  expect(archive.equals(await ageDecrypt(fs.readFileSync(at('keys.age')), { passphrase: PASSPHRASE }))).toBe(
+    true,
+  );
   fs.mkdirSync(at('keys'));
   execFileSync('tar', ['-x', '-f', at('keys.tar'), '-C', at('keys')]);
   const keys = fs.globSync('*/*ca/*.key', { cwd: at('keys') });
@@ -97,7 +99,7 @@ test.each([1, 64 * 1024, 64 * 1024 + 1])(
   'age opens a file of %i octets',
   async (size) => {
     const octets = Buffer.alloc(size, 'muster');
-    fs.writeFileSync(at('file.age'), await ageEncrypt(octets, PASSPHRASE));
+    fs.writeFileSync(at('file.age'), await ageEncrypt(octets, { passphrase: PASSPHRASE }));
     await atTerminal([PASSPHRASE], ['age', '-d', '-o', at('file'), at('file.age')]);
     expect(fs.readFileSync(at('file')).equals(octets)).toBe(true);
   },

@@ -4,27 +4,21 @@
  * and kubectl are simulated (src/lab/simulated/machine.socket.ts).
  */
 import { createHash, X509Certificate } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { FoundingStatus } from '../../src/cluster/etcd/status.ts';
-import { RELEASES } from '../../src/cluster/model/versions.ts';
-import { type BootHost, openBootHost } from '../../src/lab/simulated/boot-host.files.ts';
+import { type BootHost, importKubelet, openBootHost } from '../../src/lab/simulated/boot-host.files.ts';
 import { CLUSTER } from '../../src/lab/simulated/documents.files.ts';
 import type { FleetResult, MachineResult } from '../../src/lab/simulated/fleet.files.ts';
 
 const MACHINES = 100;
 const PER_SECOND = 20;
-const KUBELET = `1.36.${RELEASES['1.36'].patch}`;
 
 let host: BootHost;
 let result: FleetResult;
 
 beforeAll(async () => {
   host = await openBootHost(MACHINES);
-  const kubelet = join(host.state, 'kubelet');
-  writeFileSync(kubelet, 'a program\n'.repeat(10_000));
-  host.muster('artifacts', 'import', '--binary', `kubelet:${KUBELET}=${kubelet}`);
+  importKubelet(host, 'a program\n'.repeat(10_000));
   // The control planes arrive among the workers, the last one late; until then all others wait.
   const [one, two, three, ...workers] = host.machines;
   const machines = [

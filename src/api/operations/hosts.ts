@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
 import { INVITED_FOR } from '../../pxe/siblings/invitations.ts';
-import type { HostSeen } from '../../store/etcd/hosts.ts';
+import { type HostSeen, TROUBLES } from '../../store/etcd/hosts.ts';
+import { HOST_NAME } from '../../store/etcd/place.ts';
 import { listOf, type Parsed, part, time } from '../contract/contract.ts';
 import { filesOf, type Hosts, hostState, ready } from '../hosts.ts';
 import { partOf } from '../listing.ts';
@@ -13,9 +14,6 @@ import { timestamp } from '../times.ts';
 interface Deps {
   readonly hosts: Hosts;
 }
-
-/** As `--host-name` takes it. */
-const HOST_NAME = /^[A-Za-z0-9][A-Za-z0-9.-]{0,62}$/;
 
 const hostItem = z
   .strictObject({
@@ -36,10 +34,7 @@ const hostItem = z
       .strictObject({
         lacking: z.int().meta({ description: 'Files that it has not yet.' }),
         octets: z.int().meta({ description: 'Octets of these, as far as known.' }),
-        trouble: z
-          .enum(['full', 'disk', 'damaged', 'unreachable', 'nowhere'])
-          .optional()
-          .meta({ description: 'Why it cannot fetch one of them.' }),
+        trouble: z.enum(TROUBLES).optional().meta({ description: 'Why it cannot fetch one of them.' }),
       })
       .optional()
       .meta({ description: 'Files of images and artifacts; absent until it has compared them.' }),

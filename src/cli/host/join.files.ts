@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { MusterError } from '../../base/errors.ts';
 import { parsed } from '../../base/foreign-json.ts';
-import { ageOpen, type Identity, newIdentity } from '../../pki/age.ts';
+import { ageDecrypt, type Identity, newIdentity } from '../../pki/age.ts';
 import { askSibling, textOf } from '../../pxe/siblings/ask.socket.ts';
 import { readCode } from '../../pxe/siblings/code.ts';
 import { makePair } from '../../pxe/siblings/pair.ts';
@@ -134,7 +134,8 @@ async function write(
   if (asRoot) fs.chownSync(storeFiles, 0, gid);
   if (given.vaultKey !== undefined) {
     const file = path.join(state, 'vault.key');
-    put(file, await opened(given.vaultKey, identity), 0o600);
+    const key = await ageDecrypt(Buffer.from(given.vaultKey, 'base64'), { identities: [identity] });
+    put(file, key.toString(), 0o600);
     done.push(`${file}: the vault key`);
   }
   for (const one of given.documents) put(path.join(config, one.path), one.text, 0o640);
@@ -163,13 +164,4 @@ async function write(
   fs.writeFileSync(settings, `${[...kept.join('\n').trimEnd().split('\n'), ...lines].join('\n').trim()}\n`);
   done.push(`${settings}: ${lines.length} settings`);
   return done;
-}
-
-async function opened(sealed: string, identity: Identity): Promise<string> {
-  const parts: Uint8Array[] = [];
-  const file = async function* (): AsyncGenerator<Uint8Array> {
-    yield Buffer.from(sealed, 'base64');
-  };
-  for await (const part of ageOpen(file(), { identities: [identity] })) parts.push(part);
-  return Buffer.concat(parts).toString();
 }

@@ -36,8 +36,8 @@ export async function exportKeys(options: ExportOptions, io: Io): Promise<number
   const exported = await client.ask('POST /v1/pki/export', { query: { cluster } });
   if (exported.scopes.length === 0) throw new MusterError('E_NO_KEYS', 'there are no keys yet');
   const archive = tar(exported.scopes.flatMap((scope) => entriesOf(scope)));
-  writeDurably(output, await ageEncrypt(archive, passphrase, io.scryptWork));
-  if (!(await ageDecrypt(fs.readFileSync(output), passphrase)).equals(archive))
+  writeDurably(output, await ageEncrypt(archive, { passphrase }, io.scryptWork));
+  if (!(await ageDecrypt(fs.readFileSync(output), { passphrase })).equals(archive))
     throw new MusterError('E_EXPORT', `${output} does not hold what was written to it`);
   const scopes = exported.scopes.map((one) => ({ scope: one.scope, generations: generationsOf(one) }));
   const { warnings } = await client.ask('POST /v1/pki/exported', { body: { scopes } });

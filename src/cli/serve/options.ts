@@ -4,7 +4,13 @@ import { MusterError } from '../../base/errors.ts';
 import { DEFAULT_SOCKET } from '../../base/paths.ts';
 import { suggest } from '../../base/suggest.ts';
 import { type BootAddress, bootAddresses } from '../../pxe/boot-addresses.ts';
-import { DEFAULT_SIBLING_PORT, type EtcdPlace, etcdPlace, type GivenFiles } from '../../store/etcd/place.ts';
+import {
+  DEFAULT_SIBLING_PORT,
+  type EtcdPlace,
+  etcdPlace,
+  type GivenFiles,
+  HOST_NAME,
+} from '../../store/etcd/place.ts';
 
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -435,7 +441,7 @@ function etcdOf(url: string | undefined, files: GivenFiles): EtcdPlace | undefin
 }
 
 function hostNameOf({ value, source }: { readonly value: string | undefined; readonly source: string }) {
-  if (value === undefined || /^[A-Za-z0-9][A-Za-z0-9.-]{0,62}$/.test(value)) return value;
+  if (value === undefined || HOST_NAME.test(value)) return value;
   throw new MusterError('E_USAGE', `${source}: "${value}" is not a name like host1`);
 }
 

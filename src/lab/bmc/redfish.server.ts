@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { bounded } from '../../base/bounded.ts';
 import type { Controller, Driven } from './controller.ts';
 import { RedfishService } from './redfish.ts';
 import { type Certificate, WebCertificate } from './web-certificate.ts';
@@ -68,15 +69,10 @@ async function answer(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const parts: Buffer[] = [];
-  let octets = 0;
-  for await (const part of request) {
-    octets += (part as Buffer).length;
-    if (octets > MAX_BODY) return void request.destroy();
-    parts.push(part as Buffer);
-  }
+  const octets = await bounded(request, MAX_BODY);
+  if (octets === undefined) return void request.destroy();
   const { method = 'GET', url = '/', headers } = request;
-  const body = Buffer.concat(parts).toString('utf8');
+  const body = octets.toString('utf8');
   const found = service.answer({ method, path: url, headers, body });
   const { rule } = found;
   if (rule?.delayMs !== undefined) await new Promise((done) => setTimeout(done, rule.delayMs));

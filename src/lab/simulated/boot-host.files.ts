@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { projectRoot } from '../../base/paths.ts';
+import { RELEASES } from '../../cluster/model/versions.ts';
 import { MACHINE_ADDRESSES, MEMBERS, orderOf, SERVER, writeDocuments } from './documents.files.ts';
 import type { FleetOrder, FleetResult } from './fleet.files.ts';
 import type { MachineOrder } from './machine.socket.ts';
@@ -165,6 +166,16 @@ export async function openBootHost(size: number, options: BootHostOptions = {}):
       rmSync(home, { recursive: true, force: true });
     },
   };
+}
+
+/** The machines' plans name it; they do not run it. */
+const KUBELET = `1.36.${RELEASES['1.36'].patch}`;
+
+/** Gives the boot host a kubelet with this content. */
+export function importKubelet({ state, muster }: BootHost, content = 'a program\n'): void {
+  const file = join(state, 'kubelet');
+  writeFileSync(file, content);
+  muster('artifacts', 'import', '--binary', `kubelet:${KUBELET}=${file}`);
 }
 
 /** Resolves when the process has printed it; rejects when the process ends or takes too long. */

@@ -1,13 +1,12 @@
 /** A boot host with a whole cluster of simulated machines, to look at and to try commands on. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { projectRoot } from '../../base/paths.ts';
-import { RELEASES } from '../../cluster/model/versions.ts';
 import { hostProcess } from '../namespace.files.ts';
 import { type HostPage, LOOPBACK, passOn } from '../page.socket.ts';
 import { untilAborted } from '../process.files.ts';
-import { type BootHost, openBootHost } from './boot-host.files.ts';
+import { type BootHost, importKubelet, openBootHost } from './boot-host.files.ts';
 import { writeLoaders } from './storm.files.ts';
 
 export interface ShowOrder {
@@ -53,13 +52,6 @@ export async function runShow({ machines, page, perSecond, say, signal }: ShowOr
     await host.close();
     rmSync(loaders, { recursive: true, force: true });
   }
-}
-
-/** The machines' plans name it; they do not run it. */
-function importKubelet({ state, muster }: BootHost): void {
-  const file = join(state, 'kubelet');
-  writeFileSync(file, 'a program that no machine runs\n');
-  muster('artifacts', 'import', '--binary', `kubelet:1.36.${RELEASES['1.36'].patch}=${file}`);
 }
 
 /** The link works once, so it is secret. */

@@ -8,7 +8,9 @@ export interface GrantFields {
   readonly pools: string;
 }
 
-const namesIn = (text: string): readonly string[] => text.split(/[\s,]+/).filter((name) => name !== '');
+/** Names with commas or spaces between them. */
+export const namesIn = (text: string): readonly string[] =>
+  text.split(/[\s,]+/).filter((name) => name !== '');
 
 export function grantOf({ role, clusters, pools }: GrantFields): Grant {
   const [inClusters, inPools] = [namesIn(clusters), namesIn(pools)];

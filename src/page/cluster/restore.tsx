@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import type { Answer, Body } from '../../api/operations.ts';
 import { commandOf } from '../base/acts.ts';
+import { namesIn } from '../base/grants.ts';
 import { ask } from '../base/http.ts';
 import { moment } from '../base/times.ts';
 import { Choice, TextField } from '../parts/field.tsx';
@@ -23,7 +24,7 @@ export function Restore(props: RestoreProps) {
   const [member, setMember] = useState('');
   const [without, setWithout] = useState('');
   const [confirm, setConfirm] = useState('');
-  const abandoned = without.split(/[\s,]+/).filter((name) => name !== '');
+  const abandoned = namesIn(without);
   const body: Body<'POST /v1/clusters/:name/restore'> = {
     confirm: cluster,
     without: abandoned,

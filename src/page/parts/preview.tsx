@@ -3,9 +3,8 @@ import { useEffect, useState } from 'preact/hooks';
 import { commands, ProblemNote } from './note.tsx';
 
 /** An answer to `dryRun`: of a route with a preview of its own, or of a rehearsal. */
-export interface Would {
+interface Would {
   readonly warnings?: readonly { readonly message: string }[];
-  readonly changes?: readonly string[];
 }
 
 interface PreviewProps {

@@ -1,6 +1,7 @@
 /** One request to a sibling. Its certificate is compared before anything is sent. */
 import http, { type IncomingMessage } from 'node:http';
 import tls, { type TLSSocket } from 'node:tls';
+import { bounded } from '../../base/bounded.ts';
 import { MusterError } from '../../base/errors.ts';
 import { fingerprintOf, type Pair } from './pair.ts';
 
@@ -97,12 +98,7 @@ function connect(pair: Pair, host: string, at: SiblingAt, signal: AbortSignal): 
  * @throws {MusterError} E_UNREACHABLE when it is too long
  */
 export async function textOf(answer: IncomingMessage): Promise<string> {
-  const parts: Buffer[] = [];
-  let octets = 0;
-  for await (const part of answer) {
-    octets += (part as Buffer).length;
-    if (octets > TEXT_OCTETS) throw new MusterError('E_UNREACHABLE', 'the answer of a boot host is too long');
-    parts.push(part as Buffer);
-  }
-  return Buffer.concat(parts).toString();
+  const octets = await bounded(answer, TEXT_OCTETS);
+  if (octets === undefined) throw new MusterError('E_UNREACHABLE', 'the answer of a boot host is too long');
+  return octets.toString();
 }

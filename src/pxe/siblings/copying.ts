@@ -10,7 +10,7 @@ import { type Millis, millis } from '../../base/duration.ts';
 import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
-import type { FilesSaid } from '../../store/etcd/hosts.ts';
+import { type FilesSaid, TROUBLES } from '../../store/etcd/hosts.ts';
 import type { Assets } from '../assets/assets.files.ts';
 import type { Wanted } from './wire.ts';
 
@@ -62,8 +62,6 @@ const MOST_TOLD = 100;
 const NOTHING_KNOWN: FilesSaid = { of: '', lacks: [], lacking: 0, octets: 0 };
 
 type Trouble = NonNullable<FilesSaid['trouble']>;
-/** The troubles, the one first that is told when there are several. */
-const WORST: readonly Trouble['code'][] = ['full', 'disk', 'damaged', 'unreachable', 'nowhere'];
 
 /** Identifies a list of wanted files, so that what a host said of an older one is not believed. */
 export const idOf = ({ files }: Pick<Wanted, 'files'>): string =>
@@ -237,7 +235,7 @@ export class Copying {
 }
 
 const worst = (troubles: readonly Trouble[]): Trouble | undefined =>
-  WORST.map((code) => troubles.find((one) => one.code === code)).find((one) => one !== undefined);
+  TROUBLES.map((code) => troubles.find((one) => one.code === code)).find((one) => one !== undefined);
 
 function troubleOf(error: unknown, host: string, sha256: string): Trouble {
   const text = messageOf(error).slice(0, 300);

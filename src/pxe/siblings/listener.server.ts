@@ -9,6 +9,7 @@ import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import type { TLSSocket } from 'node:tls';
+import { bounded } from '../../base/bounded.ts';
 import type { Clock } from '../../base/clock.ts';
 import { millis } from '../../base/duration.ts';
 import { messageOf } from '../../base/error-text.ts';
@@ -115,18 +116,6 @@ function siblingAt(socket: TLSSocket, sibling: ListenerOptions['sibling']): stri
 /** A request to join is shorter. */
 const JOIN_OCTETS = 4096;
 
-/** The body of a request to join; undefined when it is too long. */
-async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
-  const parts: Buffer[] = [];
-  let octets = 0;
-  for await (const part of request) {
-    octets += (part as Buffer).length;
-    if (octets > JOIN_OCTETS) return undefined;
-    parts.push(part as Buffer);
-  }
-  return Buffer.concat(parts).toString();
-}
-
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
@@ -137,8 +126,8 @@ async function answer(
   const say = (status: number, body = ''): void => void response.writeHead(status).end(body);
   const { method, url = '' } = request;
   if (method === 'POST' && url === JOIN_PATH && invites()) {
-    const body = await bodyOf(request);
-    const answered = body && (await join(body, plainAddress(request.socket.remoteAddress)));
+    const body = await bounded(request, JOIN_OCTETS);
+    const answered = body && (await join(body.toString(), plainAddress(request.socket.remoteAddress)));
     return answered === undefined ? say(403) : say(200, answered);
   }
   // A host that was removed meanwhile may still have its connection.

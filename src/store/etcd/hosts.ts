@@ -6,6 +6,9 @@ export const SILENT_MS = 30_000;
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
+/** Why a host cannot fetch a file; what is worse comes first. */
+export const TROUBLES = ['full', 'disk', 'damaged', 'unreachable', 'nowhere'] as const;
+
 /** What a host says of the files of images and artifacts that it should have. */
 const filesSaid = z.object({
   /** Identifies the list of files that this is about. */
@@ -18,7 +21,7 @@ const filesSaid = z.object({
   /** Why it cannot fetch one of them. */
   trouble: z
     .object({
-      code: z.enum(['full', 'disk', 'damaged', 'unreachable', 'nowhere']),
+      code: z.enum(TROUBLES),
       text: z.string().max(400),
     })
     .optional(),

@@ -17,6 +17,9 @@ export interface GivenFiles {
   readonly key: string | undefined;
 }
 
+/** The name of a host among those that share a store. */
+export const HOST_NAME = /^[A-Za-z0-9][A-Za-z0-9.-]{0,62}$/;
+
 /** Where boot hosts that share a store ask each other, unless operators name another port. */
 export const DEFAULT_SIBLING_PORT = 8445;
 

@@ -26,7 +26,7 @@ const exported = (...args: string[]) => {
 
 /** Name → text of the files in a copy. */
 async function opened(file: string): Promise<ReadonlyMap<string, string>> {
-  const archive = await ageDecrypt(fs.readFileSync(at(file)), PASSPHRASE);
+  const archive = await ageDecrypt(fs.readFileSync(at(file)), { passphrase: PASSPHRASE });
   const names = execFileSync('tar', ['-t'], { input: archive, encoding: 'utf8' }).trim().split('\n');
   return new Map(
     names.map((name) => [name, execFileSync('tar', ['-xO', name], { input: archive, encoding: 'utf8' })]),

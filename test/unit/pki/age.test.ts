@@ -20,32 +20,40 @@ test.each([0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])(
   'a file of %i octets opens with its passphrase only, and not after any octet was changed or cut off',
   async (size) => {
     const octets = Buffer.alloc(size, 'muster');
-    const file = await ageEncrypt(octets, PASSPHRASE, CHEAP);
-    expect((await ageDecrypt(file, PASSPHRASE)).equals(octets)).toBe(true);
-    await expect(ageDecrypt(file, 'another passphrase')).rejects.toMatchObject(WRONG);
+    const file = await ageEncrypt(octets, { passphrase: PASSPHRASE }, CHEAP);
+    expect((await ageDecrypt(file, { passphrase: PASSPHRASE })).equals(octets)).toBe(true);
+    await expect(ageDecrypt(file, { passphrase: 'another passphrase' })).rejects.toMatchObject(WRONG);
     for (const place of [0, 30, 60, 100, 120, 160, 175, file.length - 20, file.length - 1]) {
       const changed = Buffer.from(file);
       changed[place]! ^= 1;
-      await expect(ageDecrypt(changed, PASSPHRASE), String(place)).rejects.toMatchObject(WRONG);
+      await expect(ageDecrypt(changed, { passphrase: PASSPHRASE }), String(place)).rejects.toMatchObject(
+        WRONG,
+      );
     }
-    await expect(ageDecrypt(file.subarray(0, -1), PASSPHRASE)).rejects.toMatchObject(WRONG);
-    await expect(ageDecrypt(file.subarray(0, 100), PASSPHRASE)).rejects.toMatchObject(WRONG);
+    await expect(ageDecrypt(file.subarray(0, -1), { passphrase: PASSPHRASE })).rejects.toMatchObject(WRONG);
+    await expect(ageDecrypt(file.subarray(0, 100), { passphrase: PASSPHRASE })).rejects.toMatchObject(WRONG);
     // Without its last chunk the file ends too early.
     if (size === 3 * CHUNK)
-      await expect(ageDecrypt(file.subarray(0, -(CHUNK + 16)), PASSPHRASE)).rejects.toMatchObject(WRONG);
+      await expect(
+        ageDecrypt(file.subarray(0, -(CHUNK + 16)), { passphrase: PASSPHRASE }),
+      ).rejects.toMatchObject(WRONG);
   },
 );
 
 test('a file that would take hours or all memory to open is refused', async () => {
-  const file = String((await ageEncrypt(Buffer.alloc(0), PASSPHRASE, CHEAP)).toString('latin1'));
+  const file = String(
+    (await ageEncrypt(Buffer.alloc(0), { passphrase: PASSPHRASE }, CHEAP)).toString('latin1'),
+  );
   for (const work of ['21', '30', '99', '0', '-1'])
     await expect(
-      ageDecrypt(Buffer.from(file.replace(/ 8\n/, ` ${work}\n`), 'latin1'), PASSPHRASE),
+      ageDecrypt(Buffer.from(file.replace(/ 8\n/, ` ${work}\n`), 'latin1'), { passphrase: PASSPHRASE }),
     ).rejects.toMatchObject(WRONG);
 });
 
 test('two exports of the same keys have nothing in common but the format', async () => {
-  const [one, two] = await Promise.all([0, 1].map(() => ageEncrypt(Buffer.from('keys'), PASSPHRASE, CHEAP)));
+  const [one, two] = await Promise.all(
+    [0, 1].map(() => ageEncrypt(Buffer.from('keys'), { passphrase: PASSPHRASE }, CHEAP)),
+  );
   expect(one!.subarray(24).equals(two!.subarray(24))).toBe(false);
   expect(one!.subarray(-20).equals(two!.subarray(-20))).toBe(false);
 });
